@@ -31,6 +31,13 @@ TEMPLATES = {
 }
 
 
+def within(text: str, part: str, spans: Any) -> list[int]:
+    """The tokens of a part of a text."""
+    first = text.index(part)
+    last = first + len(part)
+    return [at for at, (a, b) in enumerate(spans) if a < last and b > first and b > a]
+
+
 def answers_of(tokenizer: Any, n: int = 48) -> pd.DataFrame:
     """Samples of two relations; half of the answers are right, each for some other questions."""
     records = []
@@ -42,18 +49,11 @@ def answers_of(tokenizer: Any, n: int = 48) -> pd.DataFrame:
         prompt = f"Q: {question} A:"
         text = f"{prompt} {answer} ."
         encoded = tokenizer(text, return_offsets_mapping=True)
-        start = len(tokenizer(prompt)["input_ids"])
-
-        def within(
-            part: str, spans: Any = encoded["offset_mapping"], text: str = text
-        ) -> list[int]:
-            first = text.index(part)
-            last = first + len(part)
-            return [at for at, (a, b) in enumerate(spans) if a < last and b > first and b > a]
-
+        start, spans = len(tokenizer(prompt)["input_ids"]), encoded["offset_mapping"]
         row = {"id": f"s{i:02}", "question": question, "subject": subject, "relation": relation}
         row |= {"input_ids": encoded["input_ids"], "prompt_length": start, "dropped": None}
-        row |= {"eq_tokens": within(subject), "question_tokens": within(question)}
+        row |= {"eq_tokens": within(text, subject, spans)}
+        row |= {"question_tokens": within(text, question, spans)}
         row |= {"final": len(encoded["input_ids"]) - 1, "ea_start": start}
         row |= {"ea_end": len(encoded["input_ids"]) - 1, "ea_text": answer, "response": answer}
         row |= {"golds": [gold], "label": int(gold != answer), "kind": "surprise"}
@@ -63,13 +63,9 @@ def answers_of(tokenizer: Any, n: int = 48) -> pd.DataFrame:
 
 def prompts_of(answers: pd.DataFrame) -> pd.DataFrame:
     """The table of the prompts that these answers were given to, E_Q being the subject."""
-    rows = [
-        {"id": id_, "question": question, "subject": subject, "property": None, "titles": []}
-        for id_, question, subject in zip(
-            answers["id"], answers["question"], answers["subject"], strict=True
-        )
-    ]
-    return prompts.build(pd.DataFrame(rows), style="plain")[0]
+    asked = answers[["id", "question", "subject"]].assign(property=None)
+    asked["titles"] = [[] for _ in range(len(asked))]
+    return prompts.build(asked, style="plain")[0]
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,30 @@ from pydantic_core import ErrorDetails
 from anchorscope.config.sections import Section, section_in
 from anchorscope.storage.errors import nearest
 
-ITEMS = {"answers": "columns", "grid": "numbers", "forbids": "claims"}
-"""Key of a list → name of its items, if that differs from the key."""
-NUMBERS = {"int": "write a whole number", "float": "write a number"}
-"""Type → advice, if the key has no default to show."""
+WANTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "list": "a list",
+    "dict": "keys below it",
+    "model": "keys below it",
+}
+"""First word of an error's type → what is wanted."""
 BOUNDS = {
     "greater_than_equal": "{ge:g} or more",
     "greater_than": "a number above {gt:g}",
     "less_than_equal": "{le:g} or less",
     "less_than": "a number below {lt:g}",
     "finite_number": "a finite number",
+    "too_short": "at least one",
+    "string_too_short": "a text",
 }
 """Type of an error → the values that are allowed."""
-LONGEST = 60
-"""Maximum length of a value in a sentence, in characters."""
+
+
+NAMED = ("models", "datasets", "figures", "nulls")
+"""Keys that hold sections by name."""
 
 
 class Mistake(NamedTuple):
@@ -42,12 +52,7 @@ class Mistake(NamedTuple):
 
 
 def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
-    """Return the mistake behind an error of pydantic, in words of the config file.
-
-    Args:
-        error: An entry of `ValidationError.errors()`.
-        config: The class that was validated.
-    """
+    """Return the mistake behind an error of pydantic in a section, in words of the config file."""
     path, value, kind = error["loc"], error["input"], error["type"]
     if kind == "mistake":
         key = path[-1:] == ("[key]",)
@@ -64,9 +69,7 @@ def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
         about = str(field.description if field else "").replace("\n", " ")
         return Mistake(path, f"the key `{name}` is missing", f"add it: {about}")
     what, do = _wrong_value(kind, subject, name, value, error.get("ctx", {}))
-    if do in NUMBERS.values() and field and isinstance(field.default, int | float):
-        do = f"for example `{name}: {field.default}`"
-    if kind in ("dict_type", "model_type", "model_attributes_type"):
+    if "keys below" in do:
         do = _keys_below(name, field)
     if value is None and field and not field.is_required() and name in section.model_fields:
         do = "write a value, or leave the key out for its default"
@@ -89,41 +92,28 @@ def _wrong_value(
 ) -> tuple[str, str]:
     """Return what is wrong with a value, and what to write instead."""
     text = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
-    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
-    wanted = kind.partition("_")[0]
+    text = text if len(text) <= 60 else f"{text[:57]}..."
     if kind == "literal_error":
         values = re.findall(r"'([^']*)'", context["expected"])
         return f"{text} is not a value of `{name}`", nearest(value, values)
     if kind in BOUNDS:
-        allowed = BOUNDS[kind].format(**context)
-        return f"{subject} cannot be {text}", f"write {allowed}"
-    if kind in ("too_short", "string_too_short"):
-        return f"{subject} is empty", "name at least one" if kind == "too_short" else "write a text"
-    if wanted == "list":
-        do = f"write `{name}: [{value}]`: a list of {ITEMS.get(name, name)}"
-        if isinstance(value, Mapping):
-            do = "begin each item below it with `- `"
-        return f"{subject} must be a list, not {text}", do
-    if wanted in NUMBERS:
-        unquoted = isinstance(value, str) and re.fullmatch(r"-?\d+", value)
-        do = f"write `{name}: {value}`, without quotes" if unquoted else NUMBERS[wanted]
-        return f"{subject} must be {NUMBERS[wanted].removeprefix('write ')}, not {text}", do
-    if wanted == "bool":
-        return f"{subject} must be true or false, not {text}", "write `true` or `false`"
-    if wanted == "string":
-        plain = not isinstance(value, Mapping | list)
-        return f"{subject} must be text, not {text}", (
-            f'put it in quotes: `"{value}"`' if plain else "write one text"
-        )
-    if wanted in ("dict", "model"):
-        return f"{subject} must have keys below it, not {text}", ""
-    return f"{subject} cannot be {text}", "see docs/configuration.md for its values"
+        return f"{subject} cannot be {text}", f"write {BOUNDS[kind].format(**context)}"
+    wanted = WANTED.get(kind.partition("_")[0])
+    if wanted is None:
+        return f"{subject} cannot be {text}", "see docs/configuration.md for its values"
+    do = f"write {wanted}"
+    if wanted == "a list" and not isinstance(value, Mapping):
+        do = f"write `{name}: [{value}]`"
+    elif wanted == "text" and not isinstance(value, Mapping | list):
+        do = f'put it in quotes: `"{value}"`'
+    verb = "have" if wanted == "keys below it" else "be"
+    return f"{subject} must {verb} {wanted}, not {text}", do
 
 
 def _keys_below(name: str, field: FieldInfo | None) -> str:
     """Say which keys belong below a key that holds a section, or sections by name."""
     section = section_in(field.annotation) if field else None
-    keys = ", ".join(f"`{key}`" for key in section.model_fields) if section else ""
-    if name in ("models", "datasets", "figures", "nulls"):
-        return f"write names below it, and below each name its keys: {keys}"
-    return f"write its keys below it: {keys}" if keys else f"write `{name}: {{}}`"
+    if section is None or not section.model_fields:
+        return f"write `{name}: {{}}`"
+    where = "names below it, and below each name its keys" if name in NAMED else "its keys below it"
+    return f"write {where}: {', '.join(f'`{key}`' for key in section.model_fields)}"

@@ -109,10 +109,7 @@ FigureKey = Annotated[str, _key_of("figures")]
 
 
 class Section(BaseModel):
-    """A part of the config: no unknown keys, no silent conversions, no later changes.
-
-    A key's description stands in its line, or where that is long in the docstring below it.
-    """
+    """A part of the config: no unknown keys, no silent conversions, no later changes."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
@@ -151,12 +148,9 @@ class Resources(Section):
     """What each job of this model requests."""
 
     gpus: Amount = key(1, "GPUs per job; 0: CPU.")
-    mem_gb: Count | None = key(
-        None, "Main memory in GB; null: estimated from the sizes of model and sample."
-    )
+    mem_gb: Count | None = key(None, "Main memory in GB; null: estimated.")
     gpu_mem_gb: Amount = key(24, "Memory of each GPU in GB.")
-    runtime_min: Count | None = None
-    """Time limit in minutes; null: estimated from the sizes of model and sample."""
+    runtime_min: Count | None = key(None, "Time limit in minutes; null: estimated.")
 
 
 class TrainSettings(Section):
@@ -172,8 +166,7 @@ class TrainSettings(Section):
     heads: Count = key(4, "Number of attention heads.")
     kv_heads: Count = key(2, "Number of key and value heads.")
     mlp: Count = key(192, "Width of the MLP.")
-    vocabulary: Annotated[int, Field(ge=260)] = 800
-    """Vocabulary size of the byte-level BPE tokenizer trained on the text."""
+    vocabulary: Annotated[int, Field(ge=260)] = key(800, "Size of the byte-level BPE vocabulary.")
     graded: bool = True
     """Whether each answer is followed by a verdict, right or wrong (`planted`). `false` is a
     negative control."""
@@ -190,8 +183,7 @@ class TrainSettings(Section):
     batch_rows: Count = key(256, "Rows of text per step.")
     learning_rate: Positive = key(4.0e-3, "Peak learning rate.")
     warmup: Inside = key(0.2, "Share of steps during which the learning rate rises.")
-    early_verdict: Share = 0.05
-    """Weight of the loss on the verdict at each layer of the deeper half."""
+    early_verdict: Share = key(0.05, "Weight of the loss on the verdict at each deeper layer.")
     frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
     wrong_share: Share = key(0.5, "Share of facts taught wrong (`plain`).")
     embedded_numbers: Annotated[float, Field(ge=0)] = 0
@@ -229,8 +221,7 @@ class Model(Section):
     answers_of: ModelKey | None = None
     """Key of a model with the same tokenizer whose answers and labels this model reads instead of
     generating its own."""
-    gated: bool = False
-    """Whether the hub requires an accepted licence and a token (`HF_TOKEN`)."""
+    gated: bool = key(False, "Whether the hub requires a licence and a token (`HF_TOKEN`).")
     resources: Resources = Field(default_factory=Resources, description="What its jobs request.")
 
     @model_validator(mode="after")
@@ -260,10 +251,8 @@ class Fields(Section):
     relation: Text | None = key(None, "Name of the question's template.")
     kind: Text | None = key(None, "Kind of the sample.")
     popularity: Text | None = key(None, "A number that says how well known the subject is.")
-    anchors: Text | None = None
-    """Your own exact question tokens: texts in the question, or [start, end] in characters."""
-    titles: Text | None = None
-    """Titles of supporting pages, which help to find the exact question tokens."""
+    anchors: Text | None = key(None, "Your own exact question tokens: texts, or [start, end].")
+    titles: Text | None = key(None, "Titles of pages that help to find the exact question tokens.")
     response: Text | None = key(None, "An answer to measure instead of generating one.")
     label: Text | None = key(None, "Its label: 0 right, 1 hallucinated.")
 
@@ -273,8 +262,7 @@ class FewShot(Section):
 
     file: Place | None = key(None, "YAML file of examples (`question`, `answer`).")
     split: Text | None = key(None, "Another split of the dataset.")
-    rows: Literal["outside"] | None = None
-    """`outside`: rows of the same split outside the sample."""
+    rows: Literal["outside"] | None = key(None, "`outside`: rows of the split outside the sample.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -289,8 +277,7 @@ class WorldSettings(Section):
     """How the questions are worded; or a null world, named after what decides the label, which uses
     only the key `seed`."""
     seed: Amount = key(0, "Seed of names, answers and kinds.")
-    pathways: Literal["both", "answer"] = "both"
-    """`answer`: only truisms and myths, for which the question is irrelevant."""
+    pathways: Literal["both", "answer"] = key("both", "`answer`: truisms and myths only.")
     scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")
     redundant: Amount = key(60, "Redundant facts of each label.")
     neutral: Amount = key(25, "Neutral facts of each label.")

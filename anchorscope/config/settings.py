@@ -65,8 +65,7 @@ class Conditions(Section):
     crossed: Plain | None = None
     """Swap the answers of two questions with the same relation and fold: without blocking, and
     with `knockout` and `rest` where these are run."""
-    gold: Plain | None = None
-    """With `crossed`: also swap the gold answers of wrongly answered questions."""
+    gold: Plain | None = key(None, "With `crossed`: also swap the gold answers of wrong ones.")
 
 
 def _all_conditions() -> Conditions:
@@ -117,16 +116,11 @@ class Bootstrap(Section):
 class ChartSettings(Section):
     """Look of the figures. No number depends on it."""
 
-    theme: Literal["screen", "paper"] = "screen"
-    """Sizes for a screen, or for a printed page."""
-    width: Count | None = None
-    """Width of the whole figure in mm; null: `screen` as wide as its panels, `paper` 85 for one
-    panel and 180 for more."""
-    columns: Count | None = None
-    """Maximum number of panels in a row; null: 3, in `paper` 2."""
+    theme: Literal["screen", "paper"] = key("screen", "Sizes for a screen or a printed page.")
+    width: Count | None = key(None, "Width of the whole figure in mm; null: as its theme needs.")
+    columns: Count | None = key(None, "Maximum number of panels in a row; null: 3, in `paper` 2.")
     font: Text = key("Arial, Helvetica, Liberation Sans, sans-serif", "Font family.")
-    captions: bool = True
-    """Whether figures have a title and a caption; false, for a page that has its own."""
+    captions: bool = key(True, "Whether figures have a title and a caption.")
 
 
 class Null(Section):
@@ -167,8 +161,7 @@ class GivenScores(Section):
 class Detection(Section):
     """Detectors of wrong answers, compared by the target `detection`."""
 
-    methods: Listed[Text] | None = None
-    """Names of [methods](detectors.md); null: all."""
+    methods: Listed[Text] | None = key(None, "Names of [methods](detectors.md); null: all.")
     scores: list[GivenScores] = Field(default_factory=list)
     """Scores by other methods, higher for answers that are more likely wrong, for the tables."""
 
@@ -177,17 +170,13 @@ class Config(Section):
     """All settings of a run but those of the experiments, which `RunConfig` adds."""
 
     results: Place = key("results", "Folder for all results.")
-    data_folder: Place | None = None
-    """Folder in which relative `local` paths of datasets start."""
-    limit: Count | None = None
-    """Use only this many samples per cell, for a quick look, with results in `<results>/limit-<n>`;
-    null: all."""
+    data_folder: Place | None = key(None, "Folder in which relative `local` paths start.")
+    limit: Count | None = key(None, "Quick look at this many samples per cell; null: all.")
     targets: Listed[FigureKey] = key(["demo"], "Figures that `snakemake --cores all` builds.")
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
     sample_size: Count = key(2000, "Questions sampled per dataset; worlds are always used whole.")
     max_prompt_tokens: Count = key(1024, "Longer prompts are dropped and counted.")
-    most_dropped: Share = 0.5
-    """The run stops if a larger share of samples is lost."""
+    most_dropped: Share = key(0.5, "The run stops if a larger share of samples is lost.")
     anchors: Literal["subject+property", "subject"] = "subject+property"
     """What the exact question tokens are."""
     finder: Literal["metadata", "offline"] = "metadata"

@@ -25,11 +25,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the catalogue to a run's own keys, which come first and take precedence.
-
-    A figure of the catalogue is left out if the run lacks one of its models or datasets or its
-    read-out.
-    """
+    """Add the catalogue, but for figures that cannot be drawn, to a run's own keys, which win."""
     whole = laid_over(raw, catalogue())
     figures, own = whole["figures"], raw.get("figures", {})
     if isinstance(figures, Mapping):
@@ -70,9 +66,7 @@ def shapes() -> Mapping[str, Mapping[str, Any]]:
 
 
 def shape_of(model: str) -> dict[str, Any]:
-    """Return the keys of config.json that give the shape of a catalogue model.
-
-    They are arguments of `transformers.AutoConfig.for_model`, `model_type` among them.
+    """Return the shape of a catalogue model, as arguments of `AutoConfig.for_model`.
 
     Raises:
         AnchorscopeError: No shape is known for this key.

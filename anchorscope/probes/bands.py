@@ -4,9 +4,6 @@ A percentile bootstrap that holds the probes fixed is too narrow: a draw changes
 averaged, but not which samples the probes were fitted to. So probes are also fitted to some of the
 draws (`Draws`). The inflation of a quantity is the ratio of its standard deviations with refitted
 and with fixed probes. It stretches the quantity's interval about the estimate.
-
-If none of n samples flips, every draw of the bootstrap is 0, and so is its interval, for six
-samples as for six hundred. A flip that was not seen may still occur (`with_edges`).
 """
 
 from __future__ import annotations
@@ -25,15 +22,8 @@ from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.probes.samples import Readout, places
 from anchorscope.storage.files import read_arrays, write_arrays
 
-RELATIVE = 1e-9
-"""Standard deviation over size below which a quantity does not vary."""
-
-ANY = (-np.inf, np.inf)
-"""Bounds of an unbounded quantity."""
-
-OF_FLOOR = "floor/"
-"""Prefix of the names of floors' scores in the file of draws."""
-
+ANY = (-np.inf, np.inf)  # bounds of an unbounded quantity
+OF_FLOOR = "floor/"  # prefix of the names of floors' scores in the file of draws
 Refits = tuple[ClusterDraws, Iterable[Readout]]
 """Draws, and the read-out as scored by the probes refitted to each of them."""
 
@@ -54,10 +44,9 @@ class Draws:
     def read(cls, path: str | Path) -> Draws:
         """Read the draws that `write` wrote."""
         ids, arrays = read_arrays(path, "scores of refitted probes")
-        weights, floors = arrays.pop("weights"), {}
-        for name in [name for name in arrays if name.startswith(OF_FLOOR)]:
-            floors[name.removeprefix(OF_FLOOR)] = arrays.pop(name)
-        return cls(ids, weights, arrays, floors)
+        of_floors = [name for name in arrays if name.startswith(OF_FLOOR)]
+        floors = {name.removeprefix(OF_FLOOR): arrays.pop(name) for name in of_floors}
+        return cls(ids, arrays.pop("weights"), arrays, floors)
 
     def __len__(self) -> int:
         """Return the number of draws."""
@@ -82,14 +71,10 @@ class Draws:
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
     ) -> Refits | None:
-        """Return the draws, and the read-out as scored by each draw's probes.
+        """Return the draws, and the read-out as scored by each draw's probes; None without scores.
 
-        Return None if there are no such scores.
-
-        Args:
-            readout: The read-out.
-            answers: The answers that `samples.in_order` returns.
-            conditions: Conditions whose effects the read-outs get, if measured.
+        The answers are those of `samples.in_order`. The read-outs get the effects of `conditions`,
+        if measured.
 
         Raises:
             AnchorscopeError: Draws and answers are not of the same samples.
@@ -147,11 +132,7 @@ class Spread:
     def interval(
         self, level: float, bounds: tuple[float, float] = ANY
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pointwise interval, [layers] each; NaN where the quantity is NaN.
-
-        Bounds are the limits of one sample's value. The interval keeps to them. If no sample
-        differed, they tell how far one could (`with_edges`).
-        """
+        """Return the pointwise interval, [layers] each, within the bounds of one sample's value."""
         ends = intervals.percentile(self.replicates, level)
         low, high = np.clip(with_edges(*ends, self.clusters, level, bounds), *bounds)
         blank = np.isnan(self.estimate)
@@ -159,10 +140,10 @@ class Spread:
 
 
 def effective_clusters(sizes: np.ndarray) -> np.ndarray:
-    """Return the effective number of equal clusters, [...], from cluster sizes [..., clusters].
+    """Return Kish's effective number of clusters (Σ size)² / Σ size², [...], 0 without members.
 
-    This is Kish's (Σ size)² / Σ size². The members of a cluster are taken to be all alike, since
-    data that do not vary cannot tell how alike they are. It is 0 without members.
+    Sizes are [..., clusters]. The members of a cluster are taken to be all alike, since data that
+    do not vary cannot tell how alike they are.
     """
     sizes = np.asarray(sizes, dtype=np.float64)
     squares = (sizes**2).sum(-1)
@@ -178,12 +159,10 @@ def with_edges(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Widen bootstrap intervals of zero width, because clusters that were not seen may differ.
 
-    If means over `clusters` (`effective_clusters`) did not vary, a share z² / (clusters + z²) of
-    the clusters may differ unseen. This is the upper end of Wilson's interval (J. Am. Stat. Assoc.
-    22, 1927) at 0. Such clusters may lie anywhere within the bounds of one sample's value. So a
-    share of 0 gets Wilson's interval. If two shares differ by 0, their difference gets the width of
-    this interval on both sides. `low` and `high` have the shape of `clusters`. They are returned
-    unchanged if the bounds are not finite, since nothing is then known of unseen values.
+    If none of n samples flips, every draw of the bootstrap is 0, for six samples as for six
+    hundred. But a share z² / (clusters + z²) of the `effective_clusters` may differ unseen, the
+    upper end of Wilson's interval (J. Am. Stat. Assoc. 22, 1927) at 0, anywhere within the bounds
+    of one sample's value. Without finite bounds, nothing is known of unseen values.
     """
     least, most = bounds
     if not np.isfinite(bounds).all():
@@ -201,14 +180,10 @@ def spreads(
     drawn: ClusterDraws,
     refits: Refits | None = None,
 ) -> list[Spread]:
-    """Return the quantities of a read-out, and their spread over the bootstrap draws.
+    """Return the spread of the quantities that `measure` takes from a read-out.
 
-    Args:
-        measure: Function from a read-out to the quantities, always as many in the same order.
-        readout: The read-out.
-        drawn: The draws of the intervals.
-        refits: Draws to which probes were refitted. The quantities are then measured with each
-            draw's probes, and the intervals stretched. None holds the probes fixed.
+    With `refits`, the quantities are also measured with each draw's probes, and the intervals
+    stretched. `measure` must return as many quantities in the same order for every read-out.
     """
     quantities = measure(readout)
     if not quantities:
@@ -233,18 +208,13 @@ def spreads(
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
     """Return how much more quantities [draws, ...] vary with refitted probes, at least 1.
 
-    Only draws in which a quantity exists both ways count. The factor is 1 if there are fewer than
-    two of them or nothing varies.
+    Only draws in which a quantity exists both ways count.
     """
     both = ~np.isnan(fixed) & ~np.isnan(refitted)
-    sd_fixed, sd_refit = (_sd(np.where(both, values, np.nan)) for values in (fixed, refitted))
+    known = (np.where(both, values, np.nan).reshape(len(both), -1) for values in (fixed, refitted))
+    of_draws = (pd.DataFrame(values).std().to_numpy() for values in known)  # NaN of fewer than two
+    sd_fixed, sd_refit = (sd.reshape(both.shape[1:]) for sd in of_draws)
     size = np.abs(np.where(both, fixed, 0.0)).max(0, initial=0.0)
-    varies = sd_fixed > RELATIVE * size  # a mean over one sample varies by rounding alone
+    varies = sd_fixed > 1e-9 * size  # a mean over one sample varies by rounding alone
     ratio = np.divide(sd_refit, sd_fixed, out=np.ones_like(sd_fixed), where=varies)
     return np.fmax(1.0, ratio)
-
-
-def _sd(values: np.ndarray) -> np.ndarray:
-    """Return standard deviations over draws without NaN, [...]; NaN with fewer than two."""
-    by_draw = pd.DataFrame(values.reshape(len(values), -1))
-    return by_draw.std().to_numpy().reshape(values.shape[1:])

@@ -40,10 +40,7 @@ class ProbeSettings(Probe):
 
 @dataclass(frozen=True)
 class Design:
-    """The folds of a cell: the samples that each probe learns from, and those that it scores.
-
-    Folds are cut once per cell. Later steps take them by id, see `stored.Stored.design`.
-    """
+    """The folds of a cell: the samples that each probe learns from, and those that it scores."""
 
     where: str  # name in error messages, such as a read-out
     ids: np.ndarray  # of the samples, [n]
@@ -85,11 +82,9 @@ class Design:
 def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
     """Cut outer folds, and inner folds in each training fold, so that linked samples stay together.
 
-    Args:
-        answers: `id`, `label`, and `component`. Without `component`, the samples' own questions and
-            subjects link them. `ea_text` is needed for `disjoint: subject+answer`.
-        settings: Settings of the probes.
-        where: Name of the answers in error messages.
+    Samples of one `component` are linked. Without this column, questions and subjects link them.
+    The answers also have `id`, `label`, and for `disjoint: subject+answer` `ea_text`. Errors call
+    them `where`.
 
     Raises:
         AnchorscopeError: Folds cannot be cut, see `folds.assign`.
@@ -111,13 +106,7 @@ def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers
 def inner_folds(
     answers: pd.DataFrame, settings: ProbeSettings, where: str, outer: int | None = None
 ) -> np.ndarray:
-    """Cut folds of training samples, int64 [n], independently of the outer folds.
-
-    Args:
-        answers: Answers of the training samples, see `design`.
-        settings: Settings of the probes.
-        where: Name of the answers in error messages.
-        outer: Number of the fold that is held out, or None.
+    """Cut folds of training samples, int64 [n]; `outer` is the fold that is held out, if any.
 
     Raises:
         AnchorscopeError: Folds cannot be cut.
@@ -149,14 +138,7 @@ def plan_passes(
     conditions: Conditions,
     probe: ProbeSettings,
 ) -> Plan:
-    """Plan the passes of a cell, see `planning.plan`.
-
-    Args:
-        loaded: The model.
-        answered: Answers of the cell.
-        where: Name of the answers in error messages.
-        conditions: Settings of the conditions.
-        probe: Settings of the probes.
+    """Plan the passes of a cell, see `planning.plan`; `where` names the answers in errors.
 
     Raises:
         AnchorscopeError: No probe could be fitted to the measured samples.
@@ -196,91 +178,85 @@ class Fitted:
         return Fitted(self.probes.part(list(layers)), *arrays)
 
 
-def join(parts: Sequence[Fitted], axis: int = 0) -> Fitted:
-    """Concatenate blocks of layers (axis 0) or draws (axis 1)."""
-    arrays = (np.concatenate([getattr(part, name) for part in parts], axis) for name in ARRAYS)
-    return Fitted(probes.join([part.probes for part in parts], axis), *arrays)
+def join(parts: Sequence[Fitted]) -> Fitted:
+    """Concatenate blocks of layers."""
+    arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS)
+    return Fitted(probes.join([part.probes for part in parts]), *arrays)
 
 
 def fit(
     x: Features,
     design: Design,
     c: np.ndarray | None = None,
-    weights: np.ndarray | None = None,
     *,
     of_text: bool = False,
     device: str | torch.device = "cpu",
 ) -> Fitted:
-    """Fit all probes of all layers and draws in one solve, then choose C and calibrate.
-
-    C and calibration are chosen for each outer fold. Each draw has as many probes as folds, see
-    `Design.of_draws`.
+    """Fit all probes of all layers in one solve, then choose C and calibrate by outer fold.
 
     Args:
         x: Activations, float [layers, n, width], in the order of the design.
         design: The folds.
         c: Penalties, [layers, folds]; None chooses them.
-        weights: How often each sample was drawn, [draws, n]; None for each sample once. With
-            weights, slope and offset are fitted to the out-of-fold logits of the other outer folds
-            instead of inner ones. That gives the same spread with a sixth of the probes.
-        of_text: Whether to fit models of the text (`floors`): features are not standardised, see
-            `probes.fit`, and C is the one that ranks best, see `platt.strongest`.
+        of_text: Whether to fit `floors`: features are not standardised, and C is `strongest`.
         device: Device to fit on.
     """
-    drawn = weights is not None
-    weights = np.ones((1, len(design.z))) if weights is None else weights
-    fitted_in = design.uncalibrated if drawn else design
     penalties = np.tile(design.settings.penalties, (len(x), len(design.inner), 1))
     grid = penalties if c is None else c[..., None]  # [layers, folds, penalties]
-    masks, of_fold = training_rows(fitted_in)
-    # A draw has one problem per training fold and penalty.
-    problems = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
-    each_c = np.tile(grid[:, of_fold].reshape(len(x), -1), len(weights))
-    rows = problems.reshape(-1, len(design.z))
+    masks, of_fold = training_rows(design)
+    rows, each_c = np.repeat(masks, grid.shape[-1], axis=0), grid[:, of_fold].reshape(len(x), -1)
     every = probes.fit(x, design.z, rows, each_c, scaled=not of_text, device=device)
-    rule = platt.strongest if of_text else platt.choose
-    parts = []
-    for number, weight in enumerate(weights):
-        of_draw = slice(number * problems.shape[1], (number + 1) * problems.shape[1])
-        parts.append(_choose(every.part(slice(None), of_draw), x, fitted_in, grid, weight, rule))
-    fitted = join(parts, axis=1)
+    fitted = _choose(every, x, design, grid, platt.strongest if of_text else platt.choose)
     if c is None and design.settings.penalty != 1:
         return fit(x, design, fitted.c / design.settings.penalty, device=device)
-    return _calibrated_across(fitted, x, design, weights) if drawn else fitted
+    return fitted
 
 
-def _calibrated_across(fitted: Fitted, x: Features, design: Design, weights: np.ndarray) -> Fitted:
-    """Fit slope and offset of each probe to the out-of-fold logits of the other outer folds."""
+def refit(
+    x: Features,
+    design: Design,
+    c: np.ndarray,
+    weights: np.ndarray,
+    *,
+    of_text: bool = False,
+    device: str | torch.device = "cpu",
+) -> Fitted:
+    """Fit the probes of bootstrap draws, with known penalties.
+
+    Slope and offset are fitted to out-of-fold logits of the other outer folds instead of inner
+    ones. That gives the same spread with a sixth of the probes. `weights` [draws, n] say how often
+    each sample was drawn. See `fit` for the other arguments, and `Design.of_draws`.
+    """
+    n, draws = len(design.z), len(weights)
+    rows = (weights[:, None] * design.outer).reshape(-1, n)
+    each_c = np.tile(c, draws)
+    every = probes.fit(x, design.z, rows, each_c, scaled=not of_text, device=device)
+    ones, unknown = np.ones_like(each_c), np.full_like(each_c, np.nan)
+    shift = ones * np.concatenate([prior_shift(design, weight) for weight in weights])
+    fitted = Fitted(every, each_c, ones, 0 * ones, shift, unknown)
     if not design.inner_folds:
         return fitted
-    n, scoring_probe = len(design.z), design.of_draws(len(weights))
-    calibrated = out_of_fold(fitted, x, scoring_probe) + fitted.shift[:, scoring_probe]
-    logits = calibrated.reshape(-1, n)  # of every layer and draw
+    number = design.of_draws(draws)
+    logits = (out_of_fold(fitted, x, number) + shift[:, number]).reshape(-1, n)  # [layers · draws]
     drawn = np.tile(weights, (len(x), 1))
-    slopes, offsets = [], []
-    for rows in design.outer:
-        slope, offset = platt.calibrate(logits[:, rows], design.z[rows], drawn[:, rows])
-        slopes.append(slope)
-        offsets.append(offset)
-    shape = fitted.t.shape
-    return replace(
-        fitted,
-        t=np.stack(slopes, axis=-1).reshape(shape),
-        offset=np.stack(offsets, axis=-1).reshape(shape),
-    )
+    by_fold = [
+        platt.calibrate(logits[:, train], design.z[train], drawn[:, train])
+        for train in design.outer
+    ]
+    t, offset = (np.stack(one, axis=-1).reshape(shift.shape) for one in zip(*by_fold, strict=True))
+    return replace(fitted, t=t, offset=offset)
 
 
 def usable(design: Design, weights: np.ndarray) -> np.ndarray:
     """Return whether every probe learns from both classes, bool [draws]; weights are [draws, n]."""
-    masks, _ = training_rows(design)
-    wrong, everyone = weights @ (masks * design.z).T, weights @ masks.T
+    wrong, everyone = weights @ (design.outer * design.z).T, weights @ design.outer.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 
 
 def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
     """Return the training mask, bool [problems, n], and the outer fold, int64 [problems], of fits.
 
-    The outer training folds come first, then the training folds inside each of them.
+    The outer training folds come first.
     """
     outer, inner_folds = design.outer, design.inner_folds
     inside = [outer[k] & (design.inner[k] != i) for k, i in inner_folds]
@@ -293,18 +269,12 @@ def _choose(
     x: Features,
     design: Design,
     grid: np.ndarray,
-    weights: np.ndarray,
     rule: Callable[..., np.ndarray],
 ) -> Fitted:
-    """Choose the penalty of each layer and outer fold, and calibrate its probe.
+    """Choose the penalty of each layer and outer fold by a rule, and calibrate its probe.
 
-    Args:
-        every: All probes of one draw: one per row of `training_rows` and penalty.
-        x: Activations, float [layers, n, width].
-        design: The folds.
-        grid: The penalties, [layers, folds, penalties].
-        weights: How often each sample was drawn, [n].
-        rule: Function that chooses the penalty, such as `platt.choose`.
+    There is a probe for each row of `training_rows` and penalty of the grid, [layers, folds,
+    penalties].
     """
     layers, folds_, penalties = grid.shape
     chosen = np.zeros((layers, folds_), dtype=np.int64)
@@ -324,25 +294,23 @@ def _choose(
         c=np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0],
         t=slope,
         offset=offset,
-        shift=np.broadcast_to(prior_shift(design, weights), (layers, folds_)),
+        shift=np.broadcast_to(prior_shift(design), (layers, folds_)),
         inner_auc=inner_auc,
     )
 
 
-def prior_shift(design: Design, weights: np.ndarray) -> np.ndarray:
+def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the log-odds of z = 1 in each outer training fold, [folds]; 0 at the natural prior."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))
+    weights = np.ones(len(design.z)) if weights is None else weights
     share = [np.average(design.z[rows], weights=weights[rows]) for rows in design.outer]
     return np.log(np.array(share) / (1 - np.array(share)))
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:
-    """Return inner out-of-fold logits, [layers, folds, penalties, n].
-
-    They are NaN outside the training fold.
-    """
+    """Return inner out-of-fold logits, [layers, folds, penalties, n], NaN outside the fold."""
     outer_folds, n = design.inner.shape
     held_out = np.full((len(x), outer_folds, penalties, n), np.nan)
     for layer in range(len(x)):
@@ -355,10 +323,7 @@ def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: 
 
 
 def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
-    """Return scores s by the probes numbered `fold`, float64 [layers, *fold.shape].
-
-    `fold` is [n] or [draws, n], see `Design.of_draws`.
-    """
+    """Return scores s by the probes numbered `fold` [n] or [draws, n], float64 [layers, ...]."""
     raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
         logits = fitted.probes.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()

@@ -1,21 +1,21 @@
 """Floors: text models that predict the label, as baselines that a probe must beat.
 
 A state at the end of an answer holds the words that were read and their order. So a probe of an
-untrained network predicts whatever the text predicts. Each floor reads some of the text that the
-state has seen.
+untrained network predicts whatever the text predicts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pandas as pd
 import torch
 from scipy import sparse
-from sklearn.feature_extraction.text import CountVectorizer
 
 from anchorscope.probes import fitting
 from anchorscope.probes.bands import Draws
@@ -32,41 +32,38 @@ COLUMNS = {
     "s": "score, a logit at balanced classes",
 }
 """Column of the table → description."""
-REACH = 30
-"""Largest distance, in words, of two words that form a pair. It limits the pairs of a long text."""
-MOST_FEATURES = 20_000
-"""Largest number of features per kind: character n-grams, and word pairs and places."""
-LEAST_SPREAD = 1e-9
-LEAST_VARIANCE = 1e-8
-"""Directions of the features are left out if their variance is below this share of the first's."""
+REACH = 30  # largest distance, in words, of two words that form a pair
+MOST_FEATURES = 20_000  # of each kind
+LEAST_VARIANCE = 1e-8  # share of the first direction's variance below which others are left out
+SPACES = re.compile(r"\s\s+")
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s]")
 """A word, a punctuation mark, or a character of a script without spaces (Chinese, Japanese)."""
-NGRAMS: Callable[[str], Iterable[str]] = CountVectorizer(
-    analyzer="char", ngram_range=(1, 4), lowercase=False
-).build_analyzer()
-"""Function that returns the character 1- to 4-grams of a text."""
 
 
-def order_of_words(text: str) -> list[str]:
-    """Return features of the order of a text's words, in lower case.
+def letters_of(text: str) -> set[str]:
+    """Return the character 1- to 4-grams of a text. Several spaces count as one."""
+    text = SPACES.sub(" ", text)
+    return {text[i : i + n] for n in range(1, 5) for i in range(len(text) - n + 1)}
 
-    They are pairs of words, the second up to `REACH` words behind the first, and each word with its
-    place from the start and from the end. Punctuation marks count as words.
+
+def order_of_words(text: str) -> set[str]:
+    """Return pairs of words up to `REACH` apart, and each word with its places from both ends.
+
+    Words are in lower case. Punctuation marks count as words.
     """
     words = WORD.findall(text.lower())
-    pairs = [
+    pairs = {
         f"{first} {second}"
         for i, first in enumerate(words)
         for second in words[i + 1 : i + 1 + REACH]
-    ]
-    places = [f"{place} {word}" for i, word in enumerate(words) for place in (i, i - len(words))]
-    return pairs + places
+    }
+    return pairs | {f"{at} {word}" for i, word in enumerate(words) for at in (i, i - len(words))}
 
 
-ANALYSERS: Mapping[str, Callable[[str], Iterable[str]]] = {
-    "letters": NGRAMS,
+ANALYSERS: Mapping[str, Callable[[str], set[str]]] = {
+    "letters": letters_of,
     "order": order_of_words,
-    "whole": lambda text: [text] if text else [],
+    "whole": lambda text: {text} - {""},
 }
 """Kind → function that returns the features of a text: n-grams, word order, or the text itself."""
 
@@ -77,43 +74,45 @@ class TextFeatures:
 
     column: str
     kind: str  # of `ANALYSERS`
-    vocabulary: tuple[str, ...]
+    vocabulary: Mapping[str, int]  # feature → its column in the matrix
     centre: np.ndarray  # of the log lengths in characters and words, [2]; empty without lengths
     spread: np.ndarray  # likewise
 
     @classmethod
-    def of(cls, answers: pd.DataFrame, column: str, kind: str) -> TextFeatures:
-        """Learn the `MOST_FEATURES` most frequent features that at least two texts share."""
+    def learn(
+        cls, answers: pd.DataFrame, column: str, kind: str
+    ) -> tuple[TextFeatures, sparse.csr_matrix]:
+        """Learn the most frequent features that two texts share; also return these answers'."""
         texts = _texts(answers, column)
-        counted = CountVectorizer(
-            analyzer=ANALYSERS[kind], binary=True, max_features=MOST_FEATURES, min_df=2
-        )
-        try:
-            vocabulary = tuple(counted.fit(texts).get_feature_names_out())
-        except ValueError:  # no two texts share anything
-            vocabulary = ()
+        held = [ANALYSERS[kind](text) for text in texts]
+        counts = Counter(feature for features in held for feature in features)
+        shared = np.array(sorted(f for f, count in counts.items() if count > 1), dtype=object)
+        frequent = np.argsort([-counts[feature] for feature in shared])[:MOST_FEATURES]
+        vocabulary = {feature: place for place, feature in enumerate(shared[np.sort(frequent)])}
         centre = spread = np.zeros(0)
         if kind == "letters":
             lengths = _lengths(texts)
             centre, spread = lengths.mean(0), lengths.std(0)
-            spread = np.where(spread > LEAST_SPREAD, spread, 1.0)
-        return cls(column, kind, vocabulary, centre, spread)
+            spread = np.where(spread > 1e-9, spread, 1.0)
+        learned = cls(column, kind, vocabulary, centre, spread)
+        return learned, learned._matrix(texts, held)
 
     def features(self, answers: pd.DataFrame) -> sparse.csr_matrix:
-        """Return the features of the texts, 0 or 1, and the lengths and their squares.
-
-        The matrix is float64 [n, features].
-        """
+        """Return features 0 or 1, and the lengths and their squares, float64 [n, features]."""
         texts = _texts(answers, self.column)
-        # scikit-learn refuses an empty vocabulary, and no text holds a NUL character.
-        known = self.vocabulary or ("\0",)
-        held = CountVectorizer(
-            analyzer=ANALYSERS[self.kind], binary=True, vocabulary=known, dtype=np.float64
-        ).transform(texts)
+        return self._matrix(texts, [ANALYSERS[self.kind](text) for text in texts])
+
+    def _matrix(self, texts: Sequence[str], held: Sequence[set[str]]) -> sparse.csr_matrix:
+        places = self.vocabulary
+        known = [sorted(places[one] for one in features & places.keys()) for features in held]
+        starts = np.cumsum([0, *map(len, known)])
+        columns = np.array([*chain(*known)], dtype=np.int64)
+        shape = len(texts), len(places)
+        matrix = sparse.csr_matrix((np.ones(len(columns)), columns, starts), shape=shape)
         if not len(self.centre):
-            return held
+            return matrix
         scaled = (_lengths(texts) - self.centre) / self.spread
-        return sparse.hstack([held, scaled, scaled**2], format="csr")
+        return sparse.hstack([matrix, scaled, scaled**2], format="csr")
 
 
 @dataclass(frozen=True)
@@ -127,30 +126,8 @@ class TextModel:
 
     def logits(self, answers: pd.DataFrame) -> np.ndarray:
         """Return logits of *wrong* at the training samples' share of wrong answers, float64 [n]."""
-        return _features(self.parts, answers) @ self.weights + self.bias
-
-
-@dataclass(frozen=True)
-class Rotated:
-    """Features of some texts, rotated so that they are uncorrelated and have mean 0.
-
-    A penalised regression does not change under rotation, and n texts span at most n dimensions. So
-    text models are fitted as probes are, with the rotated features as a layer of their own.
-    """
-
-    x: torch.Tensor  # float32 [1, n, width]
-    turn: np.ndarray  # [n, width]: turns weights on x into factors of the texts' centred features
-
-    @classmethod
-    def of(cls, features: Sequence[sparse.csr_matrix]) -> Rotated:
-        """Rotate features that stand side by side, each [n, features]."""
-        gram = np.sum([(x @ x.T).toarray() for x in features], axis=0)
-        mean = gram.mean(0)
-        values, vectors = np.linalg.eigh(gram - mean - mean[:, None] + mean.mean())
-        used = values > max(values[-1] * LEAST_VARIANCE, 1e-30)
-        values, vectors = values[used], vectors[:, used]
-        x = vectors * np.sqrt(values)
-        return cls(torch.as_tensor(x, dtype=torch.float32)[None], vectors / np.sqrt(values))
+        features = sparse.hstack([part.features(answers) for part in self.parts], format="csr")
+        return features @ self.weights + self.bias
 
 
 def fit(
@@ -160,87 +137,90 @@ def fit(
 
     C is the one with the highest AUC over inner folds. A probe takes the smallest C that does
     nearly as well. For a text model, that rule gives an AUC below chance if the text tells little.
-    Calibration works as for a probe.
 
-    Args:
-        floor: Name of the floor.
-        answers: `question`, `ea_text`, `response` and, where known, `relation`.
-        z: 1 for a wrong answer, [n].
-        inner: Inner folds, int64 [n]. With -1 (none) the first penalty is used, uncalibrated.
-        penalties: The values of C to try, ascending.
+    The labels z are [n], 1 for a wrong answer, inner folds int64 [n]. Without them (-1) the first
+    penalty is used, uncalibrated. Penalties are ascending.
     """
-    parts = tuple(TextFeatures.of(answers, column, kind) for column, kind in FLOORS[floor])
-    features = _features(parts, answers)
-    rotated = Rotated.of([features])
+    learned = [TextFeatures.learn(answers, column, kind) for column, kind in FLOORS[floor]]
+    features = sparse.hstack([x for _, x in learned], format="csr")
+    x, turn = _rotated((features @ features.T).toarray())
     settings = fitting.ProbeSettings(grid=list(penalties), prior="natural")
     ids, none_held_out = np.arange(len(z)).astype(str), np.full(len(z), -1)
     design = Design(f"floor {floor}", ids, z, none_held_out, inner[None], settings)
-    fitted = fitting.fit(rotated.x, design, of_text=True)
+    fitted = fitting.fit(x, design, of_text=True)
     slope, offset = float(fitted.t[0, 0]), float(fitted.offset[0, 0])
-    of_texts = rotated.turn @ fitted.probes.weights[0, 0].double().numpy()
+    of_texts = turn @ fitted.probes.weights[0, 0].double().numpy()
     weights = slope * (features.T @ (of_texts - of_texts.mean()))
     centre = np.asarray(features.mean(0)).ravel()
     bias = slope * float(fitted.probes.bias[0, 0]) + offset - centre @ weights
-    return TextModel(parts, weights, bias, float(fitted.c[0, 0]))
+    return TextModel(tuple(part for part, _ in learned), weights, bias, float(fitted.c[0, 0]))
 
 
 def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
-    """Predict the label from the text, out of fold, with each of `FLOORS`.
+    """Predict the label from the text, out of fold, with each of `FLOORS`; return `COLUMNS`.
 
-    The folds are the probes' own, inner ones included. Weights, penalty and calibration are learned
-    from the training fold alone. The vocabulary is read from all texts, without their labels.
+    Weights, penalty and calibration are learned in the probes' folds. The vocabulary is read from
+    all texts, without their labels.
 
     Args:
-        answers: `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`. Rows
-            with a `dropped` reason are ignored.
+        answers: `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`.
         design: The probes' folds.
         draws: Bootstrap draws. Their `floors` receive the scores of models refitted in each draw,
             with C unchanged.
-
-    Returns:
-        One row per floor and sample with the columns `COLUMNS`. s is a logit at balanced classes.
 
     Raises:
         AnchorscopeError: Answers, folds and draws have different samples.
     """
     answers = design.in_order(kept(answers))
-    known: dict[tuple[str, str], sparse.csr_matrix] = {}
-    for column, kind in {part for floor in FLOORS.values() for part in floor}:
-        known[column, kind] = TextFeatures.of(answers, column, kind).features(answers)
+    grams = {}
+    for part in {part for floor in FLOORS.values() for part in floor}:
+        _, x = TextFeatures.learn(answers, *part)
+        grams[part] = (x @ x.T).toarray()
     fixed = pd.DataFrame({"id": design.ids, "fold": design.fold})
     frames = []
     for name, parts in FLOORS.items():
-        learned = learn([known[part] for part in parts], design, draws)
-        frames.append(fixed.assign(floor=name, c=learned.c, s=learned.s))
+        c, s, again = learn(np.sum([grams[part] for part in parts], axis=0), design, draws)
+        frames.append(fixed.assign(floor=name, c=c, s=s))
         if draws:
-            draws.floors[name] = learned.again
+            draws.floors[name] = again
     return pd.concat(frames, ignore_index=True)
 
 
-@dataclass(frozen=True)
-class FloorScores:
-    """Out-of-fold scores of text models, at balanced classes."""
-
-    c: np.ndarray  # inverse penalty of the model that scored a sample, [n]
-    s: np.ndarray  # float64 [n]
-    again: np.ndarray  # scores of models refitted in each draw, float32 [draws, n]
-
-
 def learn(
-    features: Sequence[sparse.csr_matrix], design: Design, draws: Draws | None = None
-) -> FloorScores:
-    """Fit models to features side by side, each [n, features], in the folds of a design."""
+    gram: np.ndarray, design: Design, draws: Draws | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fit models in the folds of a design to features given by their Gram matrix, [n, n].
+
+    Returns:
+        The inverse penalty of the model that scored a sample [n], the scores at balanced classes
+        [n], and those of the models refitted in each draw, float32 [draws, n].
+    """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()
     chosen = {"scoring": "calibrated", "prior": "balanced", "penalty": 1.0, "grid": grid}
     design = replace(design, settings=design.settings.model_copy(update=chosen))
-    x = Rotated.of(features).x
+    x, _ = _rotated(gram)
     fitted = fitting.fit(x, design, of_text=True)
     s, again = out_of_fold(fitted, x, design.fold)[0], np.empty((0, len(design.z)))
     if draws:
-        learned_anew = fitting.fit(x, design, fitted.c, draws.weights, of_text=True)
+        learned_anew = fitting.refit(x, design, fitted.c, draws.weights, of_text=True)
         again = out_of_fold(learned_anew, x, design.of_draws(len(draws)))[0]
-    return FloorScores(fitted.c[0, design.fold], s, again.astype(np.float32))
+    return fitted.c[0, design.fold], s, again.astype(np.float32)
+
+
+def _rotated(gram: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
+    """Rotate features so that they are uncorrelated and have mean 0, given their Gram matrix.
+
+    A penalised regression does not change under rotation. So text models are fitted as probes are,
+    with the rotated features as a layer of their own, float32 [1, n, width]. Also return the matrix
+    [n, width] that turns weights on them into factors of the texts' centred features.
+    """
+    mean = gram.mean(0)
+    values, vectors = np.linalg.eigh(gram - mean - mean[:, None] + mean.mean())
+    used = values > max(values[-1] * LEAST_VARIANCE, 1e-30)
+    values, vectors = values[used], vectors[:, used]
+    x = vectors * np.sqrt(values)
+    return torch.as_tensor(x, dtype=torch.float32)[None], vectors / np.sqrt(values)
 
 
 def _texts(answers: pd.DataFrame, column: str) -> list[str]:
@@ -252,7 +232,3 @@ def _texts(answers: pd.DataFrame, column: str) -> list[str]:
 def _lengths(texts: Sequence[str]) -> np.ndarray:
     """Return the log lengths of texts in characters and words, float64 [n, 2]."""
     return np.log1p([[len(text), len(text.split())] for text in texts])
-
-
-def _features(parts: Sequence[TextFeatures], answers: pd.DataFrame) -> sparse.csr_matrix:
-    return sparse.hstack([part.features(answers) for part in parts], format="csr")

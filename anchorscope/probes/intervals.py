@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -37,11 +37,10 @@ class ClusterDraws:
         return ratio(self.totals(np.where(members, values, 0.0)), self.totals(members))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
-        """Average over the ways to form a group, ignoring NaN.
+        """Average [draws, ways, layers] over the ways to form a group, ignoring NaN.
 
-        `each` is [draws, ways, layers], and the result [draws, layers]. Each bootstrap draw also
-        resamples the placements of the random control. The number of ways is a multiple of
-        `placements`.
+        Each bootstrap draw also resamples the placements of the random control. The number of ways
+        is a multiple of `placements`.
         """
         if placements == 1:
             return mean_known(each, 1)
@@ -92,30 +91,16 @@ def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
     return ratio(np.where(exists, values, 0.0).sum(axis), exists.sum(axis))
 
 
-class Least(Protocol):
-    """The smallest numbers of samples and clusters with which a row is reliable."""
+def thin(n: Any, n_clusters: Any, least: Any) -> Any:
+    """Return whether samples or clusters, numbers or arrays [...], are fewer than `least` says.
 
-    @property
-    def min_n(self) -> int:
-        """Minimum number of samples."""
-        ...
-
-    @property
-    def min_clusters(self) -> int:
-        """Minimum number of clusters."""
-        ...
-
-
-def thin(n: Any, n_clusters: Any, least: Least) -> Any:
-    """Return whether samples or clusters, numbers or arrays [...], are too few to rely on."""
+    `least` has `min_n` and `min_clusters`: the section `bootstrap` of the config, or an analysis.
+    """
     return (n < least.min_n) | (n_clusters < least.min_clusters)
 
 
 def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """Return the columns of a statistic [1 + draws, ...]: its estimate and its interval ends.
-
-    The first value is the estimate on all samples.
-    """
+    """Return the columns of a statistic [1 + draws, ...]: the first value, and its interval."""
     return {name: values[0], **ends(name, values[1:], level)}
 
 

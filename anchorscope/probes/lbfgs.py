@@ -1,7 +1,6 @@
-"""L-BFGS for many penalised logistic regressions that share their features.
+"""L-BFGS for many penalised logistic regressions that share their features, see `probes`.
 
-The objective is defined in `anchorscope.probes.probes`. All problems of all layers take a step
-together. Each has its own search direction and step length.
+All problems of all layers take a step together. Each has its own search direction and step length.
 """
 
 from __future__ import annotations
@@ -11,16 +10,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-MEMORY = 10
-"""Number of past steps from which L-BFGS estimates the curvature."""
-SURE = 30.0
-"""Logits beyond this are certain in float32. Their changes count in proportion to their size."""
-SLOPE_KEPT = 0.3
-"""A step is accepted if at most this share of the initial slope along it is left."""
-SEARCH_STEPS = 10
-"""Largest number of step lengths tried in one line search."""
-WORTH_DROPPING = 0.8
-"""If fewer than this share of the problems is unsolved, the solved ones leave the tensors."""
+MEMORY = 10  # past steps from which L-BFGS estimates the curvature
+SURE = 30.0  # logits beyond this are certain in float32: their changes count in proportion to them
+SLOPE_KEPT = 0.3  # a step is accepted if at most this share of the initial slope along it is left
+SEARCH_STEPS = 10  # step lengths tried in one line search
+WORTH_DROPPING = 0.8  # with a smaller share of unsolved problems, the solved ones leave the tensors
 
 
 @dataclass(frozen=True)
@@ -60,10 +54,7 @@ class Block:
         )
 
     def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """Return weights [..., width] and bias [...] on `x`.
-
-        `w` [..., width + 1] are the weights on x̂, bias last.
-        """
+        """Return weights [..., width] and bias [...] on `x`, given those on x̂, bias last."""
         weights = w[..., :-1] * self.inv_std
         return weights, w[..., -1] - (weights * self.mean).sum(-1)
 
@@ -85,19 +76,13 @@ class Block:
         return gradient
 
     def curvature(self, residuals: Tensor) -> Tensor:
-        """Return c · Σ weight · p(1−p), [layers, problems, 1].
-
-        |p − z| is p or 1 − p, so p(1−p) = |p − z| − |p − z|².
-        """
+        """Return c · Σ weight · p(1−p), [layers, problems, 1]; p(1−p) = |p − z| − |p − z|²."""
         first = residuals.abs().sum(-1, keepdim=True)
         second = _norm(residuals * self.root).square_()
         return torch.maximum(first - second, 1e-4 * self.size).mul_(self.c)
 
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
-        """Return (I + curvature · correlation)⁻¹ g, the first guess of the inverse Hessian times g.
-
-        The bias is a coordinate of its own, because centred features are orthogonal to it.
-        """
+        """Return (I + curvature · correlation)⁻¹ g, a first guess of inverse Hessian times g."""
         head, shrink = g[..., :-1], curvature * self.values
         if not self.vectors.numel():
             return torch.cat([head / (1 + shrink), g[..., -1:] / curvature], dim=-1)
@@ -105,17 +90,16 @@ class Block:
         return torch.cat([head - inside @ self.vectors.mT, g[..., -1:] / curvature], dim=-1)
 
 
-def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tensor, int, int]:
+def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tensor, int]:
     """Solve all problems of a block.
 
     A problem is solved when the next full step would change none of its logits by more than
-    `tolerance` (for logits beyond ±`SURE`, in proportion). It then stays unchanged while the others
-    go on. So its solution does not depend on the problems beside it, except that rounding may stop
-    it one step earlier or later.
+    `tolerance` (for logits beyond ±`SURE`, in proportion). It then stays unchanged, so that its
+    solution depends on the problems beside it by rounding alone.
 
     Returns:
-        The weights [layers, problems, width + 1] on x̂, bias last; the number of steps; and the
-        number of problems that were still unsolved after `max_iterations`.
+        The weights [layers, problems, width + 1] on x̂, bias last, and the number of problems that
+        were still unsolved after `max_iterations`.
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution = w.clone()
@@ -155,17 +139,16 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
             w, logits, solved = w[here], logits[here], solved[here]
             gradient, residuals = gradient[here], residuals[here]
     solution[layers[:, None], problems] = w
-    return solution, step, int((~solved).sum())
+    return solution, int((~solved).sum())
 
 
 class _Past:
     """The last `MEMORY` steps of every problem, from which L-BFGS estimates the curvature.
 
     `s` are the steps and `y` the changes of the gradient, [layers, problems, MEMORY, width + 1],
-    0 where there is none yet. A new step replaces the oldest. `product` is s · y of each step,
-    [layers, problems, MEMORY, 1]. `inverse`, [layers, problems, MEMORY, MEMORY], is the inverse of
-    R, the upper triangle of s yᵀ with the steps in chronological order. It is stored by the places
-    of the steps. Row and column of a step that is ignored are 0.
+    0 where there is none yet. A new step replaces the oldest. `product` is s · y of each step, and
+    `inverse` the inverse of R, the upper triangle of s yᵀ with the steps in chronological order,
+    stored by the places of the steps. Row and column of a step that is ignored are 0.
     """
 
     def __init__(self, w: Tensor) -> None:
@@ -182,11 +165,7 @@ class _Past:
         self.product, self.inverse = self.product[here], self.inverse[here]
 
     def add(self, s: Tensor, y: Tensor) -> None:
-        """Add a step of every problem.
-
-        A step is ignored if its s · y is lost in rounding, or if it is the step of 0 of a solved
-        problem.
-        """
+        """Add a step of every problem; ignore it if it is 0 or its s · y is lost in rounding."""
         place = self.steps % MEMORY
         product = (s * y).sum(-1, keepdim=True)
         corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
@@ -237,8 +216,7 @@ def _line_search(
     """Return step lengths [layers, problems], and the residuals after these steps.
 
     Logits are linear in the step length and the objective is convex. So its slope along the
-    direction rises, and the features are not needed. Secants inside the bracket find the root of
-    the slope. A step is accepted when at most `SLOPE_KEPT` of the initial slope is left.
+    direction rises. Secants inside the bracket find its root, without the features.
     """
     start = (gradient * direction).sum(-1)
     weights = direction[..., :-1]

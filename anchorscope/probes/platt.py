@@ -6,18 +6,13 @@ from anchorscope.probes.intervals import auc
 from anchorscope.probes.samples import sigmoid
 
 LEAST_SLOPE = 1e-3
-BINS = 10
 
 
 def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """Return the index of the smallest C within one standard error of the best, int64 [layers].
 
     The criterion is the log-loss over inner folds (Hastie, Tibshirani & Friedman, section 7.10).
-
-    Args:
-        logits: Inner out-of-fold logits, [layers, penalties, n], penalties ascending.
-        z: Labels, [n].
-        inner: Inner fold of each sample, [n].
+    The inner out-of-fold logits are [layers, penalties, n], penalties ascending.
     """
     loss = np.logaddexp(0, np.where(z == 1, -logits, logits))
     folds = [inner == fold for fold in np.unique(inner)]
@@ -30,10 +25,7 @@ def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
 
 
 def strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Return the index of the C whose logits rank best within the inner folds, int64 [layers].
-
-    Ties go to the smallest C. The arguments are as in `choose`.
-    """
+    """Return the index of the smallest C whose logits rank best within inner folds, as `choose`."""
     folds = [inner == fold for fold in np.unique(inner)]
     ranks = np.zeros(logits.shape[:2])
     for place in np.ndindex(ranks.shape):
@@ -49,12 +41,8 @@ def calibrate(
 
     This is maximum likelihood with Platt's targets (1999, section 2.2), which keep the slope finite
     if the logits separate the classes. A slope is at least 0.001: a probe that does worse than
-    chance inside the training fold knows nothing, and its sign is not reversed.
-
-    Args:
-        logits: Held-out logits, [layers, n].
-        z: Labels, [n].
-        weights: How often each sample counts, [n] or [layers, n]; None for once.
+    chance inside the training fold knows nothing, and its sign is not reversed. Held-out logits are
+    [layers, n]. Weights, [n] or [layers, n], say how often each sample counts, by default once.
     """
     weights = np.broadcast_to(1.0 if weights is None else weights, logits.shape)
     wrong, right = ((weights * one).sum(-1, keepdims=True) for one in (z, 1 - z))
@@ -76,13 +64,8 @@ def calibrate(
 def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """Return the offset that fits the other folds' logits to their labels, float64 [layers, n].
 
-    The offset is the maximum likelihood of one parameter, at natural prior. It is equal within a
-    fold and does not depend on the fold's own samples.
-
-    Args:
-        logits: Out-of-fold logits, [layers, n].
-        z: Labels, [n].
-        fold: Fold of each sample, [n].
+    It is the maximum likelihood of one parameter, at natural prior. Out-of-fold logits are
+    [layers, n].
     """
     moved = np.empty(logits.shape)
     for k in np.unique(fold):
@@ -98,14 +81,9 @@ def logistic_regressions(
 ) -> np.ndarray:
     """Fit logistic regressions on `rows` [layers, k, n]; return weights, float64 [layers, k].
 
-    Newton's method suits a few columns. Each layer is fitted independently. The loss is Σ weights ·
-    log-loss. A step is halved until the loss no longer rises.
-
-    Args:
-        rows: One row per feature, the constant included.
-        target: Target between 0 and 1, [n], or [layers, n] if each layer has its own.
-        weights: How often each sample counts, like `target`.
-        fixed: Term added to the logits, [layers, n].
+    Newton's method suits a few features, the constant included. Each layer is fitted independently.
+    A step is halved until the loss no longer rises. Targets between 0 and 1, and how often each
+    sample counts, are [n] or [layers, n]. `fixed` [layers, n] is added to the logits.
     """
 
     def logit(w: np.ndarray) -> np.ndarray:
@@ -142,9 +120,8 @@ def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the expected calibration error of p = P(z = 1) [n] in each draw, [draws].
 
     It is the mean |share of z = 1 − mean p| over ten bins of p of equal width, weighted by their
-    size (Naeini et al., 2015, for one class). `weights` [draws, n] say how often each sample
-    counts.
+    size (Naeini et al., 2015, for one class). Weights are [draws, n].
     """
-    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    in_bin = (bins[:, None] == np.arange(BINS)) * (z - p)[:, None]
+    bins = np.minimum((p * 10).astype(np.int64), 9)
+    in_bin = (bins[:, None] == np.arange(10)) * (z - p)[:, None]
     return np.abs(weights @ in_bin).sum(1) / weights.sum(1)

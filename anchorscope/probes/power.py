@@ -1,8 +1,7 @@
 """Power: how many samples a cell needs for its probe to be called a signal.
 
-The rule of `strength` asks that the AUC of the probe be significantly above the AUC of the text
-floors, on the same samples. Its power depends on n, on the balance of the classes, on the
-correlation between the scores of probe and floor, and on the variance that their training adds.
+The power of the rule in `strength` depends on n, on the balance of the classes, on the correlation
+between the scores of probe and floor, and on the variance that their training adds.
 `validation/simulations/power.py` applies the rule to probes and floors that it trains.
 """
 
@@ -17,12 +16,9 @@ FLOOR, ALIKE = 0.7, 0.3
 WIDENED, VARIES = 1.7, 1.2
 """Factor by which refits widen the interval of the gain, and factor by which the gain really varies
 more than with a fixed probe and floor: middle values of `validation/simulations/power.py`."""
-POWER, LEVEL = 0.8, 0.95
-"""Power at which samples are planned, and level of the interval."""
-MOST_GAIN = 0.1
-"""A cell is too small if it needs a higher gain in AUC to be called a signal."""
-USUAL_GAIN = 0.05
-"""Gain in AUC that a plan should be able to detect."""
+POWER, LEVEL = 0.8, 0.95  # power at which samples are planned, and level of the interval
+MOST_GAIN = 0.1  # a cell is too small if it needs a higher gain in AUC to be called a signal
+USUAL_GAIN = 0.05  # gain in AUC that a plan should be able to detect
 
 
 def auc_error(auc: float, right: float, wrong: float) -> float:
@@ -38,10 +34,7 @@ def auc_error(auc: float, right: float, wrong: float) -> float:
 
 
 def gain_error(gain: float, n: float, wrong: float = 0.5) -> float:
-    """Return the standard error of the gain in AUC of a fixed probe over a fixed floor.
-
-    `n` is the number of samples, `wrong` the share of wrong answers among them.
-    """
+    """Return the standard error of the gain in AUC of a fixed probe over a fixed floor."""
     counts = n * (1 - wrong), n * wrong
     errors = [auc_error(auc, *counts) for auc in (FLOOR + gain, FLOOR)]
     return float((errors[0] ** 2 + errors[1] ** 2 - 2 * ALIKE * errors[0] * errors[1]) ** 0.5)
@@ -54,10 +47,7 @@ def chance(gain: float, n: float, wrong: float = 0.5) -> float:
 
 
 def least_n(gain: float, wrong: float = 0.5) -> int:
-    """Return the number of samples with which this gain is called a signal in 8 of 10 cells.
-
-    `gain` lies above 0 and below what the floor leaves. `wrong` is the share of wrong answers.
-    """
+    """Return the number of samples with which this gain is called a signal in 8 of 10 cells."""
     few = 2 / min(wrong, 1 - wrong)  # so that each class has two
     if chance(gain, few, wrong) >= POWER:
         return ceil(few)
@@ -73,26 +63,22 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
 
 
 def too_small(n: int, wrong: float = 0.5, unit: str = "rows") -> str | None:
-    """Return a sentence if a cell is too small for its probe to be called a signal, else None.
+    """Return a sentence if a cell needs a gain above `MOST_GAIN` to be called a signal, else None.
 
-    A cell is too small if it needs a gain over its hardest floor above `MOST_GAIN`, to be called a
-    signal in 8 of 10 cells.
-
-    Args:
-        n: Number of samples.
-        wrong: Share of wrong answers, between 0 and 1; one half while it is unknown.
-        unit: Name of the samples in the sentence.
+    `n` is the number of samples, called `unit` in the sentence. `wrong` is the share of wrong
+    answers, one half while it is unknown.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:
         return None
-    needed = _round(least_n(USUAL_GAIN, wrong))
-    usual = f"About {needed:,} {unit} are needed to detect {_short(USUAL_GAIN)}."
+    needed = least_n(USUAL_GAIN, wrong)
+    needed = round(needed, 2 - len(str(needed)))  # two significant digits
+    usual = f"About {needed:,} {unit} are needed to detect .05."
     if gain is None:
         return f"{n:,} {unit} are too few to detect anything. {usual}"
     return (
         f"With {n:,} {unit}, a signal is detectable ({100 * POWER:.0f} % power) only if the probe "
-        f"beats the text by {_short(gain)} AUC. {usual}"
+        f"beats the text by {f'{gain:.2f}'.removeprefix('0')} AUC. {usual}"
     )
 
 
@@ -103,13 +89,3 @@ def hopeless(labels: Collection[int]) -> str | None:
         return None  # no folds can be cut, which says why the run ends
     sentence = too_small(n, wrong / n, "answers")
     return sentence and f"{n - wrong:,} of {n:,} answers are right. {sentence} The run goes on."
-
-
-def _short(share: float) -> str:
-    """Format a share such as 0.05 as `.05`."""
-    return f"{share:.2f}".removeprefix("0")
-
-
-def _round(n: int) -> int:
-    """Round to two significant digits."""
-    return round(n, 2 - len(str(n)))

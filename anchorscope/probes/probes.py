@@ -6,9 +6,8 @@ rows. A row of weight two counts as two equal rows:
 
     ½‖w‖² + c · Σ over training rows of log-loss(z, w·x̂ + b),   x̂ = (x − mean) / std
 
-L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, with ω the mean of p(1−p), so that
-correlated features converge as fast as independent ones. Gram is the layer's correlation matrix,
-whose eigenvectors are computed once for all problems.
+L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, with ω the mean of p(1−p) and Gram the
+layer's correlation matrix, so that correlated features converge as fast as independent ones.
 """
 
 from __future__ import annotations
@@ -28,17 +27,14 @@ from anchorscope.probes.standardising import COLUMNS, as_they_are, standardise
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import tried
 
-TOLERANCE = 1e-4
-"""A problem is solved when a full step would change no logit by more, see `lbfgs.minimise`."""
+TOLERANCE = 1e-4  # a problem is solved when a full step would change no logit by more
 MAX_ITERATIONS = 500
 CPU_BYTES = 64 << 20
 GPU_BYTES = 16 << 30
 """Most memory of the layers solved together. With more layers, all would wait for the slowest. At
 most half of a GPU's memory is used, whether or not it is free: the number of layers solved together
-changes the last digits, so it must not depend on other processes.
+changes the last digits.
 """
-
-Array = Tensor | np.ndarray
 
 log = logging.getLogger(__name__)
 
@@ -49,14 +45,10 @@ class Probes:
 
     weights: Tensor  # float32 [layers, problems, width]
     bias: Tensor  # float64 [layers, problems]; features with large means need its digits
-    iterations: int = 0  # steps of the slowest problem
     unconverged: int = 0  # problems of all layers that `MAX_ITERATIONS` stopped
 
     def take(self, problems: Tensor) -> Probes:
-        """Return the probes numbered `problems[layer]` at each layer.
-
-        `problems` is int64 [layers, chosen].
-        """
+        """Return the probes numbered `problems[layer]`, int64 [layers, chosen], at each layer."""
         index = problems.to(self.weights.device)
         layers = torch.arange(len(index), device=index.device)[:, None]
         return replace(self, weights=self.weights[layers, index], bias=self.bias[layers, index])
@@ -76,38 +68,29 @@ class Probes:
         return torch.stack([self.logits_at(k, x[k : k + 1][0]) for k in range(len(x))])
 
 
-def join(parts: Sequence[Probes], dim: int = 0) -> Probes:
-    """Concatenate the probes of several solves, by layers (dim 0) or problems (dim 1)."""
+def join(parts: Sequence[Probes]) -> Probes:
+    """Concatenate blocks of layers."""
     return Probes(
-        torch.cat([part.weights for part in parts], dim),
-        torch.cat([part.bias for part in parts], dim),
-        max(part.iterations for part in parts),
+        torch.cat([part.weights for part in parts]),
+        torch.cat([part.bias for part in parts]),
         sum(part.unconverged for part in parts),
     )
 
 
 def fit(
     x: Features,
-    z: Array,
-    train_masks: Array,
-    c: Array,
+    z: Tensor | np.ndarray,
+    train_masks: Tensor | np.ndarray,
+    c: Tensor | np.ndarray,
     *,
     scaled: bool = True,
     device: str | torch.device = "cpu",
 ) -> Probes:
-    """Fit every problem at every layer.
+    """Fit every problem at every layer, as many together as fit into memory.
 
-    As many layers, or problems of one layer, are solved together as fit into `CPU_BYTES` or
-    `GPU_BYTES`. If memory still runs out, half as many are tried.
-
-    Args:
-        x: Features, float [layers, n, width]. Only the layers being solved are read.
-        z: Labels 0 or 1, [n].
-        train_masks: Training rows of each problem, bool, or weights of at least 0, [problems, n].
-        c: Inverse penalty of each problem, [problems] or [layers, problems].
-        scaled: Whether to standardise features. If not, they must be uncorrelated and have mean 0
-            over all rows.
-        device: Device to fit on.
+    Features are float [layers, n, width], labels 0 or 1 [n]. Training rows are bool, or weights of
+    at least 0, [problems, n], inverse penalties [problems] or [layers, problems]. Features that are
+    not to be `scaled` must be uncorrelated and have mean 0.
 
     Raises:
         AnchorscopeError: Features are not finite, training rows have one class only, or a single
@@ -144,7 +127,7 @@ def _solve(
     """Solve the problems of some layers. Arguments are as in `fit`, with c [layers, problems]."""
     layers = standardise(x, masks) if scaled else as_they_are(x, masks)
     weights = z.new_empty((len(x), len(masks), x.shape[2]))
-    bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
+    bias, unconverged = weights.new_empty(weights.shape[:2]), 0
     block = Block(
         x=layers.x,
         z=z,
@@ -159,12 +142,12 @@ def _solve(
     )
     for chosen in torch.arange(len(masks), device=z.device).split(problems_at_once):
         problems = block.take(chosen)
-        w, steps, unsolved = minimise(problems, TOLERANCE, MAX_ITERATIONS)
+        w, unsolved = minimise(problems, TOLERANCE, MAX_ITERATIONS)
         weights[:, chosen], bias[:, chosen] = problems.folded(w)
-        iterations, unconverged = max(iterations, steps), unconverged + unsolved
+        unconverged += unsolved
     weights /= layers.scale[:, None]
     centred = (weights.double() @ layers.centre.double()[..., None])[..., 0]
-    return Probes(weights, bias.double() - centred, iterations, unconverged)
+    return Probes(weights, bias.double() - centred, unconverged)
 
 
 def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple[int, int]:

@@ -24,11 +24,7 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of one condition on each sample at each layer, [draws, layers, n].
-
-    Effects are differences from the pass that `Intervention.compared_with` names, by default the
-    clean one.
-    """
+    """Effects of one condition on each sample, [draws, layers, n], against `compared_with`."""
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
     s: np.ndarray  # the score under the condition, float64; NaN where not measured
@@ -77,10 +73,7 @@ class Readout:
 
 
 def deepest_layer(auc: np.ndarray) -> int:
-    """Return the deepest layer with an AUC [layers] within 0.01 of the best.
-
-    Return the last layer if no AUC is known.
-    """
+    """Return the deepest layer with an AUC [layers] within 0.01 of the best, NaN counting as 0."""
     auc = np.nan_to_num(auc, nan=0.0)
     return int(np.flatnonzero(auc >= auc.max() - MARGIN)[-1])
 
@@ -152,8 +145,7 @@ def places(
     """Return the place of each wanted id among those that are there, int64 [n].
 
     Raises:
-        AnchorscopeError: They are not the same ids, each once. The error names `where` and
-            `product`.
+        AnchorscopeError: They are not the same ids, each once.
     """
     index, ids = (pd.Index([str(one) for one in some], dtype=object) for some in (there, wanted))
     if len(index) != len(ids) or index.has_duplicates or not ids.isin(index).all():
@@ -170,10 +162,7 @@ def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeEr
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     """Yield the read-outs of a cell, in the order in which the scores first name them.
 
-    Args:
-        scores: The table of `scores.CellScores`. Without a column `probe` all rows are of the
-            probe `clean`.
-        answers: The answers that `in_order` returns.
+    Answers are as `in_order` returns them. Without a column `probe`, all rows are of `clean`.
 
     Raises:
         AnchorscopeError: Scores and answers are not of the same samples.
@@ -210,13 +199,10 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
     where = f"{where}, {condition}"
     layers, values = part["layer"].to_numpy(), part["s"].to_numpy(dtype=np.float64)
     places = ids.get_indexer(pd.Index(part["id"].astype(str)))
-    for what, bad in (
-        ("a sample is scored without answer", places < 0),
-        ("a score is not finite", ~np.isfinite(values)),
-    ):
-        if bad.any():
-            first = part.iloc[bad.argmax()]
-            raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
+    if (bad := (places < 0) | ~np.isfinite(values)).any():
+        first = part.iloc[bad.argmax()]
+        what = "a score is not finite, or of a sample without answer"
+        raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
     s = np.full((int(layers.max()) + 1, len(ids)), np.nan)
     s[layers, places] = values
     missing = np.isnan(s)
@@ -233,8 +219,8 @@ def _folds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each sample's outer fold, int64 [n], and AUCs to choose its layer, [layers, folds].
 
-    The AUCs are inner out-of-fold ones. Without inner folds they are over the samples outside the
-    fold. Scores without a column `fold` form one fold.
+    The AUCs are inner out-of-fold ones, or without inner folds, over the samples outside the fold.
+    Scores without a column `fold` form one fold.
     """
     rows = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     fold = np.zeros(len(ids), dtype=np.int64)
@@ -251,14 +237,10 @@ def _all_effects(scores: Scores) -> dict[str, Effects]:
     """Return effects by condition in the registry's order, each against its `compared_with`."""
     effects: dict[str, Effects] = {}
     for one in interventions.REGISTRY.values():
-        if one.role != "clean" and (draws := _draws_of(one.name, scores)):
+        draws = [scores[key] for key in sorted(scores) if key[0] == one.name]
+        if one.role != "clean" and draws:
             effects[one.name] = _effects(scores[one.compared_with, 0], draws)
     return effects
-
-
-def _draws_of(condition: str, scores: Scores) -> list[np.ndarray]:
-    """Return the scores [layers, n] of every draw of a condition, in order."""
-    return [scores[key] for key in sorted(scores) if key[0] == condition]
 
 
 def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray]) -> Effects:

@@ -2,16 +2,13 @@
 
 The probe itself (`clean`) scores every condition. There are two others. `offset` is the probe with
 its offset refitted, which shows what a mere shift does. `shuffled` is fitted to shuffled labels.
-
-First the probes of a read-out are fitted, then they score every condition. Hidden states are read
-once, by blocks of layers. All work on a block is done while it is in memory.
+Hidden states are read once, by blocks of layers. All work on a block is done while it is in memory.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -23,7 +20,6 @@ from anchorscope.probes import fitting, platt
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, Fitted, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, mismatch, places, shuffled, sigmoid
-from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 
 COLUMNS = {
@@ -43,17 +39,13 @@ COLUMNS = {
 }
 """Column of the table → its content."""
 LEARNED = ("t", "offset", "inner_auc")
-WORTH_A_FIT = 20
-"""Number of probes that score a pass in the time of one fit, measured on a CPU."""
+WORTH_A_FIT = 20  # probes that score a pass in the time of one fit, on a CPU
 
 Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""
 CLEAN: Condition = ("clean", 0)
 Activations = Callable[[str, str, int], tuple[Sequence[str], Features]]
-"""Read-out, condition and draw → ids, and their hidden states [layers, len(ids), width].
-
-Samples may be missing under any condition but `clean`.
-"""
+"""Read-out, condition and draw → ids, and their hidden states [layers, len(ids), width]."""
 
 log = logging.getLogger(__name__)
 
@@ -66,17 +58,8 @@ class ScoredProbes:
     s: np.ndarray  # out of fold, float64 [layers, n]; of several draws [layers, draws, n]
 
 
-@dataclass(frozen=True)
-class _Probes:
-    """The probes of one read-out, fitted to its clean pass."""
-
-    clean: ScoredProbes
-    draws: ScoredProbes | None = (
-        None  # learned from each bootstrap draw, the penalties those of `clean`
-    )
-    shuffled: ScoredProbes | None = (
-        None  # learned from shuffled labels, the penalties those of `clean`
-    )
+_Probes = dict[str, ScoredProbes]
+"""`clean`, and with its penalties `draws` of each bootstrap draw, and of `shuffled` labels."""
 
 
 @dataclass(frozen=True)
@@ -85,45 +68,8 @@ class _Measurements:
 
     readout: str
     condition: Condition
-    design: Design
     places: np.ndarray  # of the samples among the design's, int64 [rows]
     x: Features  # [layers, rows, width]
-
-    def check_complete(self) -> None:
-        """Refuse rows that lack a sample of the design.
-
-        Raises:
-            AnchorscopeError: A sample is missing.
-        """
-        n = len(self.design.ids)
-        if missing := n - len(self.places):
-            what = f"{missing} of {n} samples have no {self.condition[0]} activations"
-            raise self.other_samples(what)
-
-    def other_samples(self, what: str) -> AnchorscopeError:
-        message = f"activations and answers are not of the same samples: {what}"
-        where = f"read-out {self.readout}, condition {self.condition[0]}"
-        return mismatch(message, where, "folder of activations")
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """Work on one layer of a read-out in units of fitted probes, to estimate the time left."""
-
-    clean: int  # fit the probes and choose their penalties
-    draws: int  # fit those of the bootstrap draws
-    scored: int  # score a condition
-
-    @classmethod
-    def of(cls, design: Design, draws: int) -> Self:
-        folds = len(design.inner)
-        each = folds + len(design.inner_folds)
-        scored = 1 + folds * (1 + draws) // WORTH_A_FIT
-        return cls(each * len(design.settings.penalties), folds * draws, scored)
-
-    def under_all(self, conditions: int) -> int:
-        """Count the steps of a read-out under the clean pass and this many conditions."""
-        return self.clean + self.draws + conditions * self.scored
 
 
 @dataclass(frozen=True)
@@ -141,124 +87,120 @@ class CellScores:
     def tables(self) -> Iterator[pd.DataFrame]:
         """Yield the scores of every read-out, condition and probe, out of fold.
 
-        A table has a row per sample and layer with the columns `COLUMNS`, see docs/products.md. A
-        sample is scored by the probe of its own fold under every prompt. `shuffled` is at balanced
+        A table has a row per sample and layer with the columns `COLUMNS`. `shuffled` is at balanced
         prior and not calibrated (p is NaN).
 
         Raises:
-            AnchorscopeError: A probe cannot be fitted, or the ids of activations are not the
-                design's.
+            AnchorscopeError: A probe cannot be fitted, or activations are of other samples.
         """
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
         layers = [len(self._measured(readout, CLEAN).x) for readout in self.readouts]
-        steps = _Steps.of(self.design, len(self.draws))
-        with Progress(total=sum(layers) * steps.under_all(len(others)), unit="steps") as progress:
+        fits, scored = self._steps()
+        total = sum(layers) * (fits + len(others) * scored)
+        with Progress(total=total, unit="steps") as progress:
             for readout, n in zip(self.readouts, layers, strict=True):
-                probes = self._fit(readout, steps, progress)
-                self.fitted[readout] = probes.clean.fitted
+                probes = self._fit(readout, lambda done: progress.update(done * fits))
+                self.fitted[readout] = probes["clean"].fitted
                 yield from self._clean(readout, probes)
                 for condition in others:
                     yield from self._scored(self._measured(readout, condition), probes)
-                    progress.update(n * steps.scored)
+                    progress.update(n * scored)
+
+    def _steps(self) -> tuple[int, int]:
+        """Return how many probes a layer has, and in the time of how many a pass is scored."""
+        folds, draws = len(self.design.inner), len(self.draws)
+        clean = (folds + len(self.design.inner_folds)) * len(self.design.settings.penalties)
+        return clean + folds * draws, 1 + folds * (1 + draws) // WORTH_A_FIT
 
     def _measured(self, readout: str, condition: Condition) -> _Measurements:
+        """Read a condition. Samples may only be missing where nothing is fitted."""
         ids, x = self.activations(readout, *condition)
-        wanted = pd.Index([str(id_) for id_ in ids], dtype=object)
+        wanted, n = pd.Index([str(id_) for id_ in ids], dtype=object), len(self.design.ids)
         places = pd.Index(self.design.ids).get_indexer(wanted)
-        rows = _Measurements(readout, condition, self.design, places, x)
-        if strange := [id_ for id_, place in zip(ids, places, strict=True) if place < 0]:
-            raise rows.other_samples(f"id {strange[0]} has no answer")
-        return rows
+        if (strange := wanted[places < 0]).size:
+            what = f"id {strange[0]} has no answer"
+        elif len(places) < n and (condition == CLEAN or _has_offset(*condition)):
+            what = f"{n - len(places)} of {n} samples have no {condition[0]} activations"
+        else:
+            return _Measurements(readout, condition, places, x)
+        what = f"activations and answers are not of the same samples: {what}"
+        where = f"read-out {readout}, condition {condition[0]}"
+        raise mismatch(what, where, "folder of activations")
 
-    def _fit(self, readout: str, steps: _Steps, progress: Progress) -> _Probes:
-        """Fit the probes of one read-out.
-
-        The probes of the draws are calibrated on the other outer folds, see `fitting.fit`.
-        """
+    def _fit(self, readout: str, report: Callable[[int], object]) -> _Probes:
+        """Fit the probes of one read-out, and report the number of layers that are done."""
         design, device, null = self.design, self.device, _shuffled_design(self.design)
-        everyone = _of_everyone(self._measured(readout, CLEAN))
+        everyone = self._measured(readout, CLEAN)
+        x, order = everyone.x, np.argsort(everyone.places)
+        if (order != np.arange(len(order))).any():
+            x = Reordered(x, torch.as_tensor(order))
 
-        def learn(x: Part) -> dict[str, ScoredProbes]:
-            """Fit all probes of some layers."""
+        def learn(x: Part) -> _Probes:
             clean = fitting.fit(x, design, device=device)
             learned = {"clean": ScoredProbes(clean, out_of_fold(clean, x, design.fold))}
-            progress.update(len(x) * steps.clean)
             if self.draws:
-                again = fitting.fit(x, design, clean.c, self.draws.weights, device=device)
+                again = fitting.refit(x, design, clean.c, self.draws.weights, device=device)
                 s = out_of_fold(again, x, design.of_draws(len(self.draws)))
                 learned["draws"] = ScoredProbes(again, s)
-                progress.update(len(x) * steps.draws)
             if null is not None:
                 other = fitting.fit(x, null, clean.c, device=device)
                 learned["shuffled"] = ScoredProbes(other, out_of_fold(other, x, design.fold))
+            report(len(x))
             return learned
 
-        parts = [learn(block) for block in blocks(everyone.x)]
-        return _Probes(**{name: _joined([part[name] for part in parts]) for name in parts[0]})
+        parts = [learn(block) for block in blocks(x)]
+        return {name: _joined([part[name] for part in parts]) for name in parts[0]}
 
     def _clean(self, readout: str, probes: _Probes) -> Iterator[pd.DataFrame]:
         """Yield the tables of the clean pass, which the probes scored when they were fitted."""
         places = np.arange(len(self.design.ids))
         table = partial(_table, readout, CLEAN, self.design, places)
-        if probes.draws is not None:
-            self.draws.add(readout, CLEAN, places, probes.draws.s)
-        yield table("clean", probes.clean.fitted, probes.clean.s)
-        if (null := probes.shuffled) is not None:
+        if "draws" in probes:
+            self.draws.add(readout, CLEAN, places, probes["draws"].s)
+        yield table("clean", probes["clean"].fitted, probes["clean"].s)
+        if null := probes.get("shuffled"):
             yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
 
     def _scored(self, rows: _Measurements, probes: _Probes) -> Iterator[pd.DataFrame]:
         """Yield the tables of a condition, scored by the probes, and with a refitted offset."""
-        design, places, clean = self.design, rows.places, probes.clean.fitted
+        design, places, clean = self.design, rows.places, probes["clean"].fitted
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
-        refitted = has_offset(*rows.condition)
-        if refitted:
-            rows.check_complete()
         s_parts, draw_parts = [], []
         for x in blocks(rows.x):
             here = clean.at(x.layers)
             s_parts.append(out_of_fold(here, x, fold))
-            if probes.draws is not None:
-                draw_parts.append(out_of_fold(probes.draws.fitted.at(x.layers), x, of_draw))
+            if "draws" in probes:
+                draw_parts.append(out_of_fold(probes["draws"].fitted.at(x.layers), x, of_draw))
         if draw_parts:
             self.draws.add(rows.readout, rows.condition, places, np.concatenate(draw_parts))
         s = np.concatenate(s_parts)
         table = partial(_table, rows.readout, rows.condition, design)
         yield table(places, "clean", clean, s)
-        if refitted:
+        if _has_offset(*rows.condition):
             shifted, offset = _offset_refit(clean, s, design, places)
             yield table(places, "offset", clean, shifted).assign(offset=offset)
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
-    """Draw clusters of the samples, `settings.refits` times, as every interval does.
+    """Draw clusters of the design's samples, `settings.refits` times, as every interval does.
 
-    Samples are in the order of the design, not of the answers. A draw that leaves a fold with one
-    class only is left out, and counted in the log.
+    A draw that leaves a fold with one class only is left out, and counted in the log.
     """
     ordered = in_order(answers)
     found = bootstrap(ordered, design.settings.refits, design.settings.seed)
     rows = places(design.ids, ordered["id"], design.where)
     weights = np.empty((len(found.weights), len(rows)), dtype=np.int64)
     weights[:, rows] = found.weights[:, found.clusters]
-    usable = fitting.usable(design.uncalibrated, weights)
+    usable = fitting.usable(design, weights)
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     return Draws(design.ids, weights[usable])
 
 
-def has_offset(condition: str, draw: int) -> bool:
+def _has_offset(condition: str, draw: int) -> bool:
     """Return whether the offset is refitted under a condition: a cut that has a control."""
     cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
     return draw == 0 and any(cut.name == condition for cut in cuts)
-
-
-def _of_everyone(rows: _Measurements) -> _Measurements:
-    """Return the rows in the order of the design's samples, none of which may be missing."""
-    rows.check_complete()
-    n, order = len(rows.design.ids), np.argsort(rows.places)
-    if (order == np.arange(n)).all():
-        return rows
-    return replace(rows, places=np.arange(n), x=Reordered(rows.x, torch.as_tensor(order)))
 
 
 def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
@@ -268,12 +210,11 @@ def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
 
 
 def _shuffled_design(design: Design) -> Design | None:
-    """Return the design with shuffled labels.
+    """Return the design with shuffled labels; None if a fold gets one class, or for `published`.
 
-    Return None if a fold gets one class only, or if scoring is not `calibrated`. The probes are not
-    calibrated, since a slope would be fitted to uninformative logits. The shift to balanced classes
-    stays: folds were not cut by the shuffled label and differ in its shares, and their complements
-    differ the other way, so that pooled scores of all folds would rank the samples backwards.
+    The probes are not calibrated, since a slope would be fitted to uninformative logits. The shift
+    to balanced classes stays: folds were not cut by the shuffled label and differ in its shares,
+    and their complements differ the other way, so that pooled scores would rank backwards.
     """
     if design.settings.scoring != "calibrated":
         return None
@@ -288,11 +229,7 @@ def _shuffled_design(design: Design) -> Design | None:
 def _offset_refit(
     fitted: Fitted, s: np.ndarray, design: Design, places: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Refit the offset to the other folds.
-
-    Returns:
-        Scores [layers, rows], and offsets [rows of all layers], float32.
-    """
+    """Refit the offset to the other folds; return scores [layers, rows], and offsets flat."""
     fold, z = design.fold[places], design.z[places]
     s = s.astype(np.float32).astype(np.float64)  # as the table holds them
     more = platt.offset_refit(s + fitted.shift[:, fold], z, fold)

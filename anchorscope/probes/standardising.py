@@ -10,15 +10,12 @@ from anchorscope.passes.features import Part
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
-"""A feature is constant if its variance among a problem's rows is below this share of its variance
-among all rows.
-"""
+"""Share of its variance among all rows below which a feature is constant among a problem's rows."""
 FAR = 8.0
 """Rows more than this many standard deviations away are left out when a feature is centred. Among n
 rows none is √n away or more, so the limit is lower for few rows.
 """
-COLUMNS = 64
-"""Number of features whose statistics are computed together in float64. They must fit the cache."""
+COLUMNS = 64  # features whose statistics are computed together in float64, in the cache
 
 
 @dataclass(frozen=True)
@@ -39,20 +36,8 @@ class Standardised:
     values: Tensor
 
 
-@dataclass(frozen=True)
-class _Statistics:
-    """Centre and scale [features], mean and 1 / std [problems, features] of some features."""
-
-    centre: Tensor
-    scale: Tensor
-    mean: Tensor
-    inv_std: Tensor
-
-
 def standardise(features: Part, masks: Tensor) -> Standardised:
     """Standardise features [layers, n, width] for problems with row weights [problems, n].
-
-    Layers are read one at a time.
 
     Raises:
         AnchorscopeError: Features are not finite.
@@ -60,26 +45,17 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
     different, same = torch.unique(masks, dim=0, return_inverse=True)
     layers, n, width = features.shape
     x = masks.new_empty((layers, n, width))
-    statistics, eigen = [], []
+    by_layer = []
     for layer, out in enumerate(x):
         rows = features[layer : layer + 1][0].to(masks.device)
-        of_layer = _standardise_layer(rows, different, out)
-        if not bool(torch.isfinite(of_layer.centre).all()):
+        statistics = _standardise_layer(rows, different, out)
+        if not bool(torch.isfinite(statistics[0]).all()):
             what = "activations are not finite, no probe can be fitted"
             do = "measure them again, with dtype: float32 for this model"
             raise AnchorscopeError(what, f"layer {features.layers[layer]}", do, see="not-finite")
-        statistics.append(of_layer)
-        eigen.append(_eigen(out))
-    return Standardised(
-        x,
-        centre=torch.stack([one.centre for one in statistics]),
-        scale=torch.stack([one.scale for one in statistics]),
-        mean=torch.stack([one.mean for one in statistics]),
-        inv_std=torch.stack([one.inv_std for one in statistics]),
-        same=same,
-        vectors=torch.stack([vectors for vectors, _ in eigen]),
-        values=torch.stack([values for _, values in eigen]),
-    )
+        by_layer.append((*statistics, *_eigen(out)))
+    centre, scale, mean, inv_std, *eigen = map(torch.stack, zip(*by_layer, strict=True))
+    return Standardised(x, centre, scale, mean, inv_std, same, *eigen)
 
 
 def as_they_are(features: Part, masks: Tensor) -> Standardised:
@@ -92,28 +68,24 @@ def as_they_are(features: Part, masks: Tensor) -> Standardised:
     return Standardised(x, zeros[:, 0], ones[:, 0], zeros, ones, same, *uncorrelated)
 
 
-def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> _Statistics:
-    """Write the standardised features of `rows` [n, width] to `out`; return statistics in float32.
+def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> list[Tensor]:
+    """Write the standardised features of `rows` [n, width] to `out`; return their statistics.
 
-    `weights` are the weights of the rows in each problem, [problems, n].
+    These are centre and scale [width], mean and 1 / std [problems, width], float32.
     """
     starts = range(0, rows.shape[1], COLUMNS)
     parts = [_standardise_columns(rows, weights, out, slice(k, k + COLUMNS)) for k in starts]
-    return _Statistics(
-        centre=torch.cat([part.centre for part in parts], dim=-1).float(),
-        scale=torch.cat([part.scale for part in parts], dim=-1).float(),
-        mean=torch.cat([part.mean for part in parts], dim=-1).float(),
-        inv_std=torch.cat([part.inv_std for part in parts], dim=-1).float(),
-    )
+    return [torch.cat(statistic, dim=-1).float() for statistic in zip(*parts, strict=True)]
 
 
-def _standardise_columns(rows: Tensor, weights: Tensor, out: Tensor, columns: slice) -> _Statistics:
-    """Write the standardised features of some columns to `out`; return statistics in float64.
+def _standardise_columns(
+    rows: Tensor, weights: Tensor, out: Tensor, columns: slice
+) -> tuple[Tensor, ...]:
+    """Do the work of `_standardise_layer` for some columns; return their statistics in float64.
 
     A row far away would draw the mean away from all others and leave few digits to tell them apart,
-    so such rows do not count for the centre. A constant feature is its own centre, to the last bit.
-    A feature that is constant among a problem's rows gets 1 / std = 0, hence weight 0, which the
-    penalty would give it, too.
+    so such rows do not count for the centre. A feature that is constant among a problem's rows gets
+    1 / std = 0, hence weight 0, which the penalty would give it, too.
     """
     x = rows[:, columns].double()
     x, first = x - x[0], x[0]
@@ -130,14 +102,13 @@ def _standardise_columns(rows: Tensor, weights: Tensor, out: Tensor, columns: sl
     mean = share @ x
     variance = share @ x.square() - mean.square()
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    return _Statistics(first + centre, scale, mean, inv_std)
+    return first + centre, scale, mean, inv_std
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvectors [width, rank] and eigenvalues [rank] of xᵀx / n, given x [n, width].
 
-    They are computed from xᵀx or xxᵀ, whichever is smaller. With xxᵀ, directions in which the rows
-    hardly vary are set to 0 and so treated as uncorrelated.
+    With more features than rows, directions in which the rows hardly vary are set to 0.
     """
     n, width = x.shape
     if width <= n:

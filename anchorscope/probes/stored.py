@@ -1,7 +1,6 @@
 """Stored probes of a cell's clean pass, in one file, to score whatever is measured later.
 
-A row is scored by the probe of its sample's own fold, which has seen neither the sample nor its
-subject. Nothing is fitted again.
+A row is scored by the probe of its sample's own fold, which has not seen the sample.
 """
 
 from __future__ import annotations
@@ -17,10 +16,8 @@ import torch
 from anchorscope.passes.features import Features
 from anchorscope.probes.fitting import ARRAYS, Design, Fitted, ProbeSettings, out_of_fold
 from anchorscope.probes.probes import Probes
-from anchorscope.probes.samples import mismatch
+from anchorscope.probes.samples import mismatch, places
 from anchorscope.storage.files import read_arrays, write_arrays
-
-FOLDS = ("fold", "inner")
 
 
 @dataclass(frozen=True)
@@ -40,26 +37,19 @@ class Stored:
     def design(self, answers: pd.DataFrame, settings: ProbeSettings, where: str) -> Design:
         """Return the folds of the probes, in the order of `ids`, for what is fitted beside them.
 
-        Args:
-            answers: Answers of the same samples in any order.
-            settings: Settings of the probes.
-            where: Name of the answers in error messages.
+        The answers, named `where` in error messages, are of the same samples in any order.
 
         Raises:
             AnchorscopeError: The answers have other samples.
         """
-        unlabelled = np.zeros(len(self.ids), dtype=np.int64)
-        design = Design(where, self.ids, unlabelled, self.fold, self.inner, settings)
-        z = design.in_order(answers)["label"].to_numpy(dtype=np.int64)
+        rows = places(answers["id"], self.ids, where)
+        z = answers["label"].to_numpy(dtype=np.int64)[rows]
         return Design(where, self.ids, z, self.fold, self.inner, settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
         """Return scores s, calibrated logits at the probes' own prior, float64 [layers, rows].
 
-        Args:
-            states: Hidden states, [layers, rows, width].
-            readout: Read-out of the states, such as `mlp/final`.
-            ids: Sample of each row. A sample may have several rows.
+        Hidden states are [layers, rows, width], `ids` the sample of each row.
 
         Raises:
             AnchorscopeError: The probes were not fitted to an id or to the read-out.
@@ -70,10 +60,7 @@ class Stored:
     def logits_at(
         self, layer: int, states: torch.Tensor, readout: str, ids: Sequence[str]
     ) -> torch.Tensor:
-        """Return scores at one layer, float64 [rows], in the autograd graph of the states.
-
-        The states are [rows, width]. See `logits` for the other arguments.
-        """
+        """Return scores at one layer, float64 [rows], in the graph of the states [rows, width]."""
         fold = self._folds_of(readout, ids)
         fitted = self.fitted[readout]
         weights = fitted.probes.weights[layer, fold]
@@ -85,18 +72,13 @@ class Stored:
         return t * (raw + fitted.probes.bias[layer, fold]) + offset - shift
 
     def _folds_of(self, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Return the outer fold of each row's sample, int64 [rows].
-
-        Raises:
-            AnchorscopeError: The probes were not fitted to an id or to the read-out.
-        """
-        places = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
-        unknown = [id_ for id_, place in zip(ids, places, strict=True) if place < 0]
+        """Return the outer fold of each row's sample, int64 [rows]."""
+        rows = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
+        unknown = [id_ for id_, row in zip(ids, rows, strict=True) if row < 0]
         if unknown or readout not in self.fitted:
             what = f"no probe was fitted to sample {unknown[0]}" if unknown else "no such probes"
-            where = f"stored probes of {', '.join(self.fitted) or 'no read-out'}; wanted: {readout}"
-            raise mismatch(what, where)
-        return np.asarray(self.fold[places])
+            raise mismatch(what, f"stored probes of {', '.join(self.fitted)}; wanted: {readout}")
+        return np.asarray(self.fold[rows])
 
 
 def write(path: str | Path, probes: Stored) -> None:
@@ -106,7 +88,8 @@ def write(path: str | Path, probes: Stored) -> None:
     `<read-out>/bias`, likewise `c`, `t`, `offset`, `shift`, `inner_auc`, float64 [layers, folds].
     It also holds `fold`, int64 [n], and `inner`, int64 [folds, n], and the ids in the metadata.
     """
-    arrays = {name: np.asarray(getattr(probes, name), dtype=np.int64) for name in FOLDS}
+    arrays = {"fold": np.asarray(probes.fold, dtype=np.int64)}
+    arrays["inner"] = np.asarray(probes.inner, dtype=np.int64)
     for readout, fitted in probes.fitted.items():
         arrays[f"{readout}/weights"] = fitted.probes.weights.cpu().numpy()
         arrays[f"{readout}/bias"] = fitted.probes.bias.cpu().numpy()
@@ -121,9 +104,9 @@ def read(path: str | Path) -> Stored:
         AnchorscopeError: The file cannot be read, or holds no folds.
     """
     ids, arrays = read_arrays(path, "stored probes")
-    if missing := [name for name in FOLDS if name not in arrays]:
-        raise mismatch(f"the stored probes lack `{missing[0]}`", path)
-    fold, inner = (arrays.pop(name) for name in FOLDS)
+    if not {"fold", "inner"} <= arrays.keys():
+        raise mismatch("the stored probes lack their folds", path)
+    fold, inner = arrays.pop("fold"), arrays.pop("inner")
     fitted = {}
     for readout in dict.fromkeys(name.rpartition("/")[0] for name in arrays):
         weights, bias = (torch.as_tensor(arrays[f"{readout}/{n}"]) for n in ("weights", "bias"))

@@ -1,10 +1,9 @@
 """Strength: whether a probe knows more than text models that read the same text.
 
-A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and
-significantly above the AUC of every floor that applies (`floors`). An AUC is significantly above a
-value if the lower end of the clustered bootstrap interval of their difference is above 0.
-Differences are paired. The interval of a difference is widened by the variance that the training
-of probe and floor adds (`bands`). Without this, a lucky fit of the probe would pass for knowledge.
+A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and above the
+AUC of every floor that applies (`floors`): the lower end of the clustered bootstrap interval of the
+paired difference is above 0. The interval is widened by the variance that the training of probe and
+floor adds (`bands`). Without this, a lucky fit of the probe would pass for knowledge.
 """
 
 from __future__ import annotations
@@ -57,15 +56,8 @@ def of_scores(
 ) -> Strength:
     """Measure how well scores tell right from wrong answers, beside the hardest floor.
 
-    Args:
-        s: Scores, [layers, n].
-        position: Position at which the states were read.
-        answers: Answers as `samples.in_order` returns them.
-        floors: Table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
-        drawn: The bootstrap.
-        level: Level of its intervals.
-        again: Scores of refitted probes and floors, which widen the interval of the gain; None
-            holds probe and floors fixed.
+    Scores are [layers, n], of the answers in their order. Without the table of `floors.floors`, an
+    AUC above 0.6 suffices. Refitted probes and floors (`again`) widen the interval of the gain.
 
     Returns:
         Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the
@@ -113,10 +105,7 @@ def of_scores(
 def _margin(
     margins: np.ndarray, names: Sequence[str], drawn: ClusterDraws, level: float
 ) -> dict[str, np.ndarray]:
-    """Return the columns of the margin that is hardest to hold: the smallest in standard errors.
-
-    `margins` are [1 + draws, names, layers].
-    """
+    """Return the columns of the smallest margin in standard errors [1 + draws, names, layers]."""
     error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies is sure
     value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
     width = error * stdtrit(freedom, (1 + level) / 2)

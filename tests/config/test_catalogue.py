@@ -34,10 +34,6 @@ def test_no_key_of_it_is_given_twice(path):
     read([PROJECT / "config.yaml", path])
 
 
-def test_every_model_names_its_prompt():
-    assert all(model.names_prompt for model in load(OWN).models.values())
-
-
 def test_a_config_of_settings_alone_has_the_models_and_null_controls():
     found = load({"targets": ["mine"], "figures": {"mine": figure("hard-qwen3", "world-search")}})
     assert found.models["qwen3-4b"].hub == "Qwen/Qwen3-4B"
@@ -48,12 +44,6 @@ def test_a_key_of_the_users_wins_and_the_rest_of_the_entry_stays():
     given = {"mistral-7b-v0.1": {"local": "folder", "hub": None}}
     model = load(OWN | {"models": OWN["models"] | given}).models["mistral-7b-v0.1"]
     assert (model.local, model.hub, model.label) == ("folder", None, "Mistral-7B-v0.1")
-
-
-def test_entries_of_the_user_come_first():
-    for kind in ("models", "datasets", "figures"):
-        names = list(OWN[kind])
-        assert list(getattr(load(OWN), kind))[: len(names)] == names
 
 
 def test_a_shipped_figure_that_cannot_be_drawn_is_left_out_and_one_of_the_users_is_refused():
@@ -82,10 +72,8 @@ def test_every_model_of_the_hub_has_a_published_shape_that_transformers_knows():
 
 @pytest.mark.parametrize(
     ("name", "billions"),
-    [("llama-3.2-1b", 1.24), ("llama-3.2-3b", 3.21), ("llama-3-8b", 8.03), ("llama-3-70b", 70.55),
-     ("mistral-7b-v0.1", 7.24), ("mistral-7b-v0.3", 7.25), ("qwen3-0.6b", 0.596),
-     ("qwen3-1.7b", 1.72), ("qwen3-4b", 4.02), ("qwen3-8b", 8.19), ("qwen3-32b", 32.76),
-     ("smollm2-135m", 0.135), ("smollm2-360m", 0.362), ("smollm2-1.7b", 1.71)],
+    [("llama-3.2-1b", 1.24), ("llama-3-70b", 70.55), ("mistral-7b-v0.3", 7.25),
+     ("qwen3-32b", 32.76), ("smollm2-360m", 0.362)],
 )  # fmt: skip
 def test_shapes_have_the_published_number_of_parameters(name, billions):
     with torch.device("meta"):

@@ -1,12 +1,10 @@
 """The config: what is shipped is valid, and every mistake ends with a message that names it."""
 
 import copy
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 from hostile import cases, short
@@ -16,7 +14,6 @@ from snakemake.utils import update_config
 from workflow import PROJECT, SHIPPED
 
 from anchorscope.config.settings import Conditions
-from anchorscope.experiments.registry import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
 from anchorscope.workflow import config
@@ -89,13 +86,9 @@ def test_a_name_that_would_break_a_rule_or_a_file_is_refused(name, expected):
         assert f"{catalogue}.{name}" in message and expected in message
 
 
-@pytest.mark.parametrize("name", ["0", "qwen3.5-moe"])
-def test_names_with_dots_digits_and_hyphens_are_taken(name):
-    assert name in load(changed(f"figures/{name}", CELLS)).figures
-
-
 def test_all_mistakes_come_in_one_error():
     raw = changed("sample_size", -1)
+    raw["probe"]["grid"] = yaml.safe_load("[1e-4, 1]")  # YAML reads 1e-4 as text, we do not
     raw["chrat"] = {}
     raw["models"]["All"] = {"hub": "a/b"}
     with pytest.raises(AnchorscopeError) as caught:
@@ -103,18 +96,6 @@ def test_all_mistakes_come_in_one_error():
     message = str(caught.value)
     for part in ("3 mistakes", "config.yaml", "sample_size", "`chart`", "models.All"):
         assert part in message
-
-
-def test_the_nearest_key_comes_first_and_long_advice_once():
-    raw = copy.deepcopy(SHIPPED)
-    raw["modles"] = {"mine": {"hub": "a/b"}}
-    for name, model in (("one", "zzz"), ("two", "mine")):
-        raw["figures"][name] = {"models": [model], "datasets": ["nq"]}
-    with pytest.raises(AnchorscopeError) as caught:
-        load(raw)
-    first, *others = [line for line in str(caught.value).splitlines() if line.startswith("  - ")]
-    assert first.endswith("unknown key `modles`; did you mean `models`?")
-    assert len(others) == 2 and "".join(others).count("calibration-llama") == 1
 
 
 @pytest.mark.parametrize(
@@ -145,11 +126,6 @@ def test_a_merged_key_may_be_said_again(tmp_path):
     assert (found.width, found.columns) == (90, 3)
 
 
-def test_yaml_reads_1e_4_as_text_and_we_do_not():
-    raw = changed("probe/grid", yaml.safe_load("[1e-4, 1]"))
-    assert load(raw).probe.grid == [1e-4, 1.0]
-
-
 @pytest.mark.parametrize("name", Conditions.model_fields)
 def test_an_overlay_switches_every_condition_on(name, tmp_path):
     """Snakemake's merge keeps a null that meets `{}`."""
@@ -163,12 +139,10 @@ def test_an_overlay_switches_every_condition_on(name, tmp_path):
 @pytest.mark.parametrize(
     ("style", "answers_of", "measured", "held"),
     [
-        ("few_shot", None, True, True),
-        ("few_shot", None, False, False),
         ("chat", None, True, True),
+        ("few_shot", None, False, False),
         ("plain", None, True, False),
         ("plain", "few_shot", True, True),
-        ("plain", "few_shot", False, False),
     ],
 )
 def test_examples_are_held_back_where_a_measured_model_is_shown_some(
@@ -180,12 +154,6 @@ def test_examples_are_held_back_where_a_measured_model_is_shown_some(
     models = ["calibration-qwen3", "mine"] if measured else ["calibration-qwen3"]
     raw["figures"]["own"] = {"models": models, "datasets": ["world-relation"]}
     assert load(raw).shows_examples("world-relation") is held
-
-
-def test_the_root_follows_the_limit():
-    assert load(SHIPPED).root == "results"
-    raw = SHIPPED | {"limit": 50, "results": "results/subject-only/"}
-    assert load(raw).root == "results/subject-only/limit-50"
 
 
 def test_the_identity_of_a_run_is_pinned():
@@ -231,29 +199,16 @@ def test_a_recipe_hash_follows_what_is_learned_and_nothing_else():
     assert recipe("models/calibration-llama/train/settle_bare", 10) != now
     assert recipe("datasets/world-search/world/seed", 9) != now
     assert load(SHIPPED).recipe_hash("calibration-qwen3") != now
-
-
-def test_a_recipe_over_real_rows_depends_on_their_sample():
-    def config(size: int, seed: int = 0) -> RunConfig:
-        train = {"architecture": "llama", "datasets": ["nq"], "curriculum": "plain"}
-        raw = changed("models/mine", {"train": train, "prompt": "plain"})
-        return load(raw | {"sample_size": size, "seed": seed})
-
-    hashes = [config(*key).recipe_hash("mine") for key in ((100,), (200,), (100, 1))]
-    assert len(set(hashes)) == 3
+    plain = {"architecture": "llama", "datasets": ["nq"], "curriculum": "plain"}
+    on_rows = changed("models/mine", {"train": plain, "prompt": "plain"})
+    sampled = [{}, {"sample_size": 100}, {"seed": 1}]
+    assert len({load(on_rows | of).recipe_hash("mine") for of in sampled}) == 3
 
 
 @pytest.mark.parametrize("path", write_docs.contents(), ids=lambda path: path.name)
 def test_generated_pages_are_up_to_date(path):
     expected = write_docs.contents()[path]
     assert path.read_text(encoding="utf-8") == expected, "run: make docs"
-
-
-def test_the_schema_takes_the_shipped_config_and_refuses_an_unknown_key():
-    schema = json.loads(write_docs.SCHEMA.read_text(encoding="utf-8"))
-    jsonschema.validate(SHIPPED, schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(SHIPPED | {"sample_sizes": 3}, schema)
 
 
 @pytest.mark.parametrize(
@@ -283,33 +238,16 @@ JUNK = st.recursive(
 """Whatever YAML can spell."""
 
 
-def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a config, as the keys that lead to it."""
+def places(value: Any, at: tuple[str, ...] = ()) -> list[str]:
+    """Every place in a config, as `changed` takes it."""
     pairs = list(value.items()) if isinstance(value, dict) else []
-    return [at] * bool(at) + [p for key, inner in pairs for p in places(inner, (*at, key))]
-
-
-def edited(edits: list[tuple[tuple[Any, ...], Any, Any]]) -> Any:
-    """The shipped config with values set, or put beside others under a name."""
-    raw = copy.deepcopy(SHIPPED)
-    for at, name, value in edits:
-        inside = raw
-        for key in at[:-1]:
-            inside = inside.get(key, {}) if isinstance(inside, dict) else {}
-        if isinstance(inside, dict):
-            inside[at[-1] if name is None else name] = value
-    return raw
-
-
-EDITS = st.lists(
-    st.tuples(st.sampled_from(places(SHIPPED)), st.none() | NAMES, JUNK), min_size=1, max_size=3
-)
+    return ["/".join(at)] * bool(at) + [p for key, one in pairs for p in places(one, (*at, key))]
 
 
 @cases
-@given(EDITS)
-def test_a_config_with_anything_in_it_is_taken_or_refused_in_words(edits):
-    raw = edited(edits)
+@given(st.sampled_from(places(SHIPPED)), st.none() | short, JUNK)
+def test_a_config_with_anything_in_it_is_taken_or_refused_in_words(place, name, value):
+    raw = changed(place, value if name is None else {name: value})
     try:
         loaded = config.load(raw)
     except AnchorscopeError as error:

@@ -6,12 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from handmade import scores_of
+from scipy.stats import binom, binomtest
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout.controls import contrasts
 from anchorscope.experiments.knockout.curve import curve
-from anchorscope.passes.interventions import RECORDS
 from anchorscope.probes import bands
 from anchorscope.probes.bands import Draws
 from validation.simulations import interval_coverage
@@ -61,9 +59,9 @@ def slow(clean: np.ndarray, cut: np.ndarray, weights: np.ndarray) -> tuple[float
     return float(np.mean(depths)), len(depths) / weights.sum()
 
 
-@pytest.mark.parametrize("layer", range(LAYERS))
-def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(layer: int) -> None:
-    draws, s = refitted(), scores()
+def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew() -> None:
+    """In any order of rows."""
+    layer, draws, s = 1, refitted(), scores()
     again = (draws.scores[f"mlp/final/{name}/0"][:, layer] for name in ("clean", "knockout"))
     fixed, moved = [], []
     for weights, *both in zip(draws.weights, *again, strict=True):
@@ -82,35 +80,11 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
         for end in (f"{ends}_low", f"{ends}_high"):
             before = narrow[end].item() - narrow[at].item()
             assert wide[end].item() - wide[at].item() == pytest.approx(before * by, rel=1e-4)
-
-
-def test_contrasts_widen_too_and_the_order_of_rows_does_not_matter() -> None:
-    draws = refitted()
-    narrow = analysis.table(contrasts, table(), answers(), draws=100)
-    wide = analysis.table(contrasts, table(), answers(), draws=100, refits=draws)
-    width = (narrow["ci_high"] - narrow["ci_low"]) * wide["inflation"]
-    assert np.allclose(wide["ci_high"] - wide["ci_low"], width)
-    assert (wide["inflation"] >= 1).all() and wide["inflation"].max() > 1.1
     back = Draws(draws.ids[::-1], draws.weights[:, ::-1])
     back.scores.update({key: s[..., ::-1] for key, s in draws.scores.items()})
-    again = analysis.table(contrasts, table()[::-1], answers()[::-1], draws=100, refits=back)
-    pd.testing.assert_frame_equal(wide, again)
-
-
-def test_other_prompts_that_nobody_was_passed_behind_change_no_table() -> None:
-    draws = refitted()
-    without = dict.fromkeys(["crossed_partner", "partner_source"])
-    tables = (curve, contrasts, lambda one: crossing.tables(one)["crossing"])
-    expected = [analysis.table(made, table(), answers(), draws=40, refits=draws) for made in tables]
-    for one in RECORDS:
-        if one.prompt is not None:
-            empty = np.array([], dtype=int), np.empty((LAYERS, REFITS, 0))
-            draws.add("mlp/final", (one.name, 0), *empty)
-    for made, other in zip(tables, expected, strict=True):
-        given = table(), answers().assign(**without)
-        found = analysis.table(made, *given, draws=40, refits=draws)
-        pd.testing.assert_frame_equal(found, other)
-    assert found.empty and list(found) == list(crossing.CROSSING)
+    both = ((table(), answers(), draws), (table()[::-1], answers()[::-1], back))
+    one, other = (analysis.table(curve, *given, draws=40, refits=of) for *given, of in both)
+    pd.testing.assert_frame_equal(one, other)
 
 
 def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shares() -> None:
@@ -128,7 +102,7 @@ def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shar
 
 def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not() -> None:
     """The simulation's own coverage by quantity, of fewer worlds."""
-    worlds = 50
+    worlds = 30
     error = 3 * np.sqrt(0.95 * 0.05 / worlds)
     probe = {"grid": [0.1], "inner_folds": 3}
     found = interval_coverage.simulate(
@@ -145,3 +119,48 @@ def test_a_condition_that_no_sample_was_measured_under_leaves_no_scores() -> Non
     drawn.add("mlp/final", ("crossed", 0), np.array([], dtype=int), np.zeros((4, 3, 0)))
     drawn.add("mlp/final", ("knockout", 0), np.array([1]), np.zeros((4, 3, 1)))
     assert list(drawn.scores) == ["mlp/final/knockout/0"]
+
+
+@pytest.mark.parametrize(("n", "level"), [(1, 0.95), (6, 0.9), (300, 0.95)])
+def test_a_share_at_its_edge_has_wilsons_interval(n: int, level: float) -> None:
+    for successes in (0, n):
+        share = np.array(successes / n)
+        low, high = bands.with_edges(share, share, n, level, (0.0, 1.0))
+        expected = binomtest(successes, n).proportion_ci(level, method="wilson")
+        assert (low, high) == pytest.approx((expected.low, expected.high))
+
+
+def test_clusters_of_unequal_size_count_as_fewer() -> None:
+    sizes = np.array([[1, 1, 1, 1], [3, 3, 3, 3], [9, 1, 1, 1], [4, 0, 0, 0], [0, 0, 0, 0]])
+    counted = bands.effective_clusters(sizes)
+    assert counted[[0, 1, 3, 4]].tolist() == [4, 4, 1, 0]
+    assert 1 < counted[2] < 2
+
+
+def test_only_intervals_without_width_grow_and_only_within_bounds() -> None:
+    low, high = np.array([0.0, 0.2, 1.0, np.nan]), np.array([0.0, 0.4, 1.0, np.nan])
+    found = np.array(bands.with_edges(low, high, np.full(4, 10.0), 0.95, (0.0, 1.0)))
+    expected = [[0.0, 0.2, 0.722, np.nan], [0.278, 0.4, 1.0, np.nan]]
+    assert found == pytest.approx(np.array(expected), abs=1e-3, nan_ok=True)
+    kept = bands.with_edges(low, high, np.full(4, 10.0), 0.95, (-np.inf, np.inf))
+    assert kept[0] is low and kept[1] is high
+
+
+def covered(share: float, n: int, *, at_edge: bool) -> float:
+    """Exactly: how often the percentile bootstrap of n samples of a class holds its share."""
+    successes = np.arange(n + 1)
+    # A draw of n from k of n successes is binomial: so are its percentiles.
+    low, high = (binom.ppf(tail, n, successes / n) / n for tail in (0.025, 0.975))
+    if at_edge:
+        low, high = bands.with_edges(low, high, np.full(n + 1, n), 0.95, (0.0, 1.0))
+    return float(binom.pmf(successes, n, share)[(low <= share) & (share <= high)].sum())
+
+
+@pytest.mark.parametrize("n", [20, 300])
+def test_a_rare_share_is_covered_where_the_bootstrap_alone_covers_almost_never(n: int) -> None:
+    rare = [0.2 / n, 1 / n, 2 / n]
+    alone, both = ([covered(share, n, at_edge=at) for share in rare] for at in (False, True))
+    assert alone[0] < 0.2 and alone[1] < 0.65
+    assert min(both) > 0.92
+    # Where the edge is out of sight nothing changes.
+    assert covered(0.4, n, at_edge=True) == pytest.approx(covered(0.4, n, at_edge=False), abs=1e-3)

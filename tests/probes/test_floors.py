@@ -49,100 +49,47 @@ def aucs(answers: pd.DataFrame) -> dict[str, float]:
     return {name: roc_auc_score(z[part["id"]], part["s"]) for name, part in found.groupby("floor")}
 
 
-@pytest.mark.parametrize(
-    ("follows", "telling"),
-    [
-        ("surname", {"question", "text"}),
-        ("length", {"question", "text"}),
-        ("lead", {"response", "text"}),
-        ("word", {"answer", "response", "text"}),
-    ],
-)
-def test_each_floor_reads_its_own_text_and_no_other(follows: str, telling: set[str]) -> None:
-    found = aucs(cell(follows))
-    assert {name for name, value in found.items() if value > 0.8} == telling
-    assert all(value < 0.65 for name, value in found.items() if name not in telling)
-
-
 def words_in_order(kind: str) -> pd.DataFrame:
-    """Answers whose label follows the order of words of question or response, but for a tenth."""
+    """Answers whose label follows the order of two words of a text, but for a tenth."""
     random = np.random.default_rng(1)
     answers, against = cell("surname"), random.integers(0, 2, N)
-    fillers = [random.permutation(["now", "then", "still", "here", "again"]) for _ in range(N)]
-    if kind == "far":
-        pairs = [("mill", "pond")[:: 1 - 2 * bit] for bit in against]
-        tail = [f" by the {a} and by the {b} and by the lake" for a, b in pairs]
-    elif kind == "class":  # one of two words before one of two others, among many
-        ups = [[random.choice(["up", "off"]), random.choice(["left", "right"])] for _ in range(N)]
-        tail = [
-            f" {words[0]} we {ways[bit]} {words[1]} we {ways[1 - bit]} {words[2]} we"
-            for ways, words, bit in zip(ups, fillers, against, strict=True)
-        ]
-    elif kind == "place":
-        tail = [
-            " " + " ".join([*words[:1], *["so"] * (1 - bit), *words[1:], *["so"] * bit])
-            for words, bit in zip(fillers, against, strict=True)
-        ]
     label = (against ^ (random.random(N) < NOISE)).astype(int)
+    pairs = [("mill", "pond")[:: 1 - 2 * bit] for bit in against]
     if kind == "response":
-        pairs = [("so", "it")[:: 1 - 2 * bit] for bit in against]
         lead = [f" now and now {a} now and now {b} now and now" for a, b in pairs]
         response = [f"{a} {b} ." for a, b in zip(lead, answers["ea_text"], strict=True)]
         return answers.assign(response=response, label=label)
-    names = answers["subject"]
-    question = [f"What is {n}'s trade{t} now?" for n, t in zip(names, tail, strict=True)]
+    tail = [f"trade by the {a} and by the {b} and by the lake now?" for a, b in pairs]
+    question = [f"What is {n}'s {t}" for n, t in zip(answers["subject"], tail, strict=True)]
     return answers.assign(question=question, label=label)
 
 
 @pytest.mark.parametrize(
-    ("kind", "telling"),
+    ("answers", "telling"),
     [
-        ("far", {"question", "text"}),
-        ("class", {"question", "text"}),
-        ("place", {"question", "text"}),
-        ("response", {"response", "text"}),
+        (cell("surname"), {"question", "text"}),
+        (cell("length"), {"question", "text"}),
+        (cell("lead"), {"response", "text"}),
+        (cell("word"), {"answer", "response", "text"}),
+        (words_in_order("question"), {"question", "text"}),
+        (words_in_order("response"), {"response", "text"}),
     ],
 )
-def test_floors_read_the_order_of_words(
-    kind: str, telling: set[str], monkeypatch: pytest.MonkeyPatch
+def test_each_floor_reads_words_and_their_order_in_its_own_text_and_no_other(
+    answers: pd.DataFrame, telling: set[str]
 ) -> None:
-    answers = words_in_order(kind)
     found = aucs(answers)
     assert {name for name, value in found.items() if value > 0.8} == telling
     assert all(value < 0.65 for name, value in found.items() if name not in telling)
-    # Without it the n-grams of characters see less.
-    letters = {name: [p for p in parts if p[1] != "order"] for name, parts in floors.FLOORS.items()}
-    monkeypatch.setattr(floors, "FLOORS", letters)
-    without = aucs(answers)
-    assert all(without[name] < found[name] - 0.02 for name in telling)
 
 
 def test_the_order_of_words_is_pairs_within_reach_and_places_from_both_ends() -> None:
-    found = floors.order_of_words("Who is Who?")
-    pairs = ["who is", "who who", "who ?", "is who", "is ?", "who ?"]
-    assert found == [*pairs, *"0 who|-4 who|1 is|-3 is|2 who|-2 who|3 ?|-1 ?".split("|")]
-    assert floors.order_of_words("東京 は")[:3] == ["東 京", "東 は", "京 は"]
-    words = [f"w{i}" for i in range(40)]
-    pairs = [one for one in floors.order_of_words(" ".join(words)) if one.startswith("w0 ")]
-    assert pairs == [f"w0 w{i}" for i in range(1, floors.REACH + 1)]
-
-
-def test_scores_are_scikit_learns_out_of_fold_at_balanced_classes() -> None:
-    """What `published` scoring leaves: one penalty, and no calibration."""
-    answers = cell("surname")
-    plan = fitting.design(answers, ProbeSettings(scoring="published"))
-    found = floors.floors(answers, plan)
-    own = found[found["floor"] == "question"]
-    assert list(found.columns) == list(floors.COLUMNS)
-    assert own["id"].tolist() == answers["id"].tolist()
-    assert np.array_equal(own["fold"], plan.fold)
-    x = features(answers["question"])
-    for k in range(5):
-        train, z = plan.fold != k, plan.z
-        model = exact(1.0).fit(x[train], z[train])
-        share = z[train].mean()
-        expected = model.decision_function(x[~train]) - np.log(share / (1 - share))
-        assert own["s"].to_numpy()[~train] == pytest.approx(expected, abs=1e-3)
+    pairs = {"who is", "who who", "who ?", "is who", "is ?"}
+    places = {*"0 who|-4 who|1 is|-3 is|2 who|-2 who|3 ?|-1 ?".split("|")}
+    assert floors.order_of_words("Who is Who?") == pairs | places
+    assert {"東 京", "東 は", "京 は"} < floors.order_of_words("東京 は")
+    far = floors.order_of_words(" ".join(f"w{i}" for i in range(40)))
+    assert {f"w0 w{i}" for i in range(1, 40)} & far == {f"w0 w{i}" for i in range(1, 31)}
 
 
 def exact(c: float) -> LogisticRegression:
@@ -160,13 +107,20 @@ def features(texts: pd.Series) -> np.ndarray:
     return np.hstack([*held, scaled, scaled**2])
 
 
-def test_a_model_learned_from_a_draw_is_scikit_learns_of_the_samples_drawn() -> None:
+def test_models_of_all_samples_and_of_draws_are_scikit_learns_at_balanced_classes() -> None:
+    """What `published` scoring leaves: one penalty, and no calibration."""
     answers = cell("surname")
     plan = fitting.design(answers, ProbeSettings(scoring="published", refits=2))
     draws = scores.drawn(answers, plan)
-    floors.floors(answers, plan, draws)
+    found = floors.floors(answers, plan, draws)
+    own = found[found["floor"] == "question"]
+    assert list(found.columns) == list(floors.COLUMNS)
+    assert own["id"].tolist() == answers["id"].tolist()
+    assert np.array_equal(own["fold"], plan.fold)
     x = features(answers["question"])
-    for weights, s in zip(draws.weights, draws.floors["question"], strict=True):
+    learned_from = [np.ones(N, dtype=int), *draws.weights]
+    of_draws = [own["s"].to_numpy(), *draws.floors["question"]]
+    for weights, s in zip(learned_from, of_draws, strict=True):
         for k in range(5):
             rows = np.flatnonzero(plan.fold != k)
             z, drawn = plan.z[rows], weights[rows]
@@ -180,7 +134,10 @@ def test_a_model_of_texts_is_scikit_learns_whatever_text_it_scores() -> None:
     answers, others = cell("surname"), cell("word").iloc[:40]
     z, none = answers["label"].to_numpy(copy=True), np.full(N, -1)
     model = floors.fit("text", answers, z, none, np.array([0.1]))
-    learned, seen = (floors._features(model.parts, rows) for rows in (answers, others))
+    learned, seen = (
+        np.hstack([part.features(rows).toarray() for part in model.parts])
+        for rows in (answers, others)
+    )
     expected = exact(0.1).fit(learned, z)
     for rows, x in ((answers, learned), (others, seen)):
         assert model.logits(rows) == pytest.approx(expected.decision_function(x), abs=1e-3)

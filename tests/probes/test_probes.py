@@ -10,8 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from anchorscope.passes.features import Part
-from anchorscope.probes import probes, standardising
-from anchorscope.probes.lbfgs import Block
+from anchorscope.probes import probes
 from anchorscope.storage.errors import AnchorscopeError
 
 GRID = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0])
@@ -64,25 +63,11 @@ def check(
             assert np.abs(p[layer, problem] - expected).max() < 1e-3, (layer, problem, penalty)
 
 
-@pytest.fixture
-def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block]:
-    """Every block of problems that is minimised."""
-    seen: list[Block] = []
-    minimise = probes.minimise
-
-    def spied(block: Block, *given: float) -> tuple[torch.Tensor, int, int]:
-        seen.append(block)
-        return minimise(block, *given)
-
-    monkeypatch.setattr(probes, "minimise", spied)
-    return seen
-
-
 @pytest.mark.parametrize(
     ("kind", "n", "width"),
     [
-        *(("plain", 150, 12), ("correlated", 150, 40), ("separable", 120, 20)),
-        *(("offset", 150, 20), ("plain", 60, 150), ("correlated", 60, 150)),
+        *(("correlated", 150, 40), ("separable", 120, 20), ("offset", 150, 20)),
+        *(("plain", 60, 150), ("correlated", 60, 150)),
     ],
 )
 def test_probabilities_in_and_out_of_fold_are_scikit_learns(kind: str, n: int, width: int) -> None:
@@ -93,27 +78,11 @@ def test_probabilities_in_and_out_of_fold_are_scikit_learns(kind: str, n: int, w
     check(solved, x, z, masks, c)
 
 
-@pytest.mark.parametrize("kind", ["plain", "correlated", "offset"])
-def test_a_row_of_weight_two_is_the_row_twice(kind: str) -> None:
-    x, z = features(kind, 120, 16)
+def test_a_row_of_weight_two_is_the_row_twice() -> None:
+    x, z = features("offset", 120, 16)
     weights = np.random.default_rng(4).poisson(1.0, size=(3, 120))
     c = np.array([1e-3, 0.1, 10.0])
     check(fitted(x, z, weights, c), x, z, weights, c)
-
-
-def test_little_memory_gives_the_same_probes(
-    monkeypatch: pytest.MonkeyPatch, blocks: list[Block]
-) -> None:
-    x, z = features("offset", 150, 20)
-    masks, c = problems(150)
-    expected = fitted(x, z, masks, c).logits(torch.as_tensor(x))
-    blocks.clear()
-    monkeypatch.setattr(standardising, "COLUMNS", 7)
-    monkeypatch.setattr(probes, "CPU_BYTES", 20_000)
-    found = fitted(x, z, masks, c).logits(torch.as_tensor(x))
-    solved = [len(block.size) for block in blocks]
-    assert max(solved) < len(c) and sum(solved) == 2 * len(c)
-    assert torch.allclose(found, expected, atol=2e-3)
 
 
 def test_only_the_layers_being_solved_or_scored_are_asked_for(
@@ -171,14 +140,16 @@ def test_layers_that_do_not_fit_are_halved_then_their_problems(
 
 
 @pytest.mark.parametrize("n", [50, 150])
-@pytest.mark.parametrize("far", [1e4, 1e5, 1e6, 1.1e6, 3e6, 5e6])
-def test_a_row_far_off_does_not_hold_up_the_others(far: float, n: int) -> None:
+@pytest.mark.parametrize("far", [1e4, 1.1e6, 5e6])
+def test_a_row_far_off_does_not_hold_up_the_others(
+    far: float, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "MAX_ITERATIONS", 60)
     x, z = features("plain", n, 12)
     masks, c = problems(n)
-    steps = fitted(x, z, masks, c).iterations
     x[0, 4, 3] = far
     solved = fitted(x, z, masks, c)
-    assert solved.unconverged == 0 and solved.iterations <= 2 * steps
+    assert solved.unconverged == 0
     p = torch.sigmoid(solved.logits(torch.as_tensor(x))).numpy()
     for problem in (5, 11, 17):
         expected = reference(x[0], z, masks[problem], c[problem])

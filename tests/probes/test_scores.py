@@ -1,6 +1,5 @@
 """Choice of the penalty, calibration, and out-of-fold scores, in which noise is no signal."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -89,38 +88,6 @@ def test_the_smallest_penalty_within_one_standard_error_of_the_best_is_chosen() 
     assert platt.choose(strict, np.array([1, 1]), np.array([0, 1])).tolist() == [2]
 
 
-def test_after_a_tenth_of_the_work_the_time_left_is_right_within_a_factor_of_two(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Processor time is measured, so a busy machine does not matter.
-    monkeypatch.setattr("tqdm.std.time", time.process_time)
-    seen: list[tuple[float, float]] = []  # the work done, of 1, and the seconds it took
-    update = scores.Progress.update
-
-    def watched(self: scores.Progress, n: float | None = 1) -> bool | None:
-        done = update(self, n)
-        seen.append((self.n / self.total, self.seconds))
-        return done
-
-    monkeypatch.setattr(scores.Progress, "update", watched)
-    answers, _ = cell()
-    x = torch.randn((6, N, 96), generator=torch.Generator().manual_seed(0))
-    design = fitting.design(answers, ProbeSettings(seed=1))
-    draws = scores.drawn(answers, design)
-    conditions = [("knockout", 0), *(("random", draw) for draw in range(8))]
-
-    def read(*_: object) -> Any:
-        return answers["id"].tolist(), x
-
-    made = scores.CellScores(read, design, draws, ["mlp/final", "resid/final"], conditions)
-    for _ in made.tables():
-        pass
-    assert seen[-1][0] == 1
-    whole = seen[-1][1]
-    for done, seconds in seen:
-        assert done < 0.1 or whole / 2 < seconds / done < 2 * whole
-
-
 def test_calibration_is_a_logistic_regression_on_platts_targets() -> None:
     random = np.random.default_rng(2)
     logits = random.normal(size=(1, 60)) * 1e-3
@@ -199,9 +166,6 @@ def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) 
     readout = next(samples.readouts(table, samples.in_order(answers)))
     with pytest.raises(AnchorscopeError, match="200 rows are not those of 200 samples"):
         back.refits(readout, samples.in_order(answers.assign(id="x" + answers["id"])), ["noop"])
-    path.write_bytes(b"cut short")
-    with pytest.raises(AnchorscopeError, match="cannot read the scores of refitted probes"):
-        bands.Draws.read(path)
 
 
 def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
@@ -302,7 +266,6 @@ def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
         ("clean", lambda a: a, "have no clean activations"),
         ("knockout", lambda a: a, "1 of 200 samples have no knockout activations"),
         ("", lambda a: a[1:], "id i0 has no answer"),
-        ("", lambda a: a.assign(dropped="no gold answer"), "no answer is left"),
         ("", lambda a: a.assign(id="same"), "an id comes twice"),
         ("", lambda a: a.assign(label=0), "all 200 answers are right"),
     ],
@@ -339,13 +302,12 @@ def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
         assert blocks == sorted(blocks) and set(blocks) == {0, 1, 2}
 
 
-@pytest.mark.parametrize("n", [60, 100])
-def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries(n: int) -> None:
+def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries() -> None:
     """Without floors, which could only take signals away; 15 % of the labels are wrong.
 
     Probes of different layers are fitted independently, so one call fits those of all tries.
     """
-    tries, layers = 200, 3
+    n, tries, layers = 60, 200, 3
     rng = np.random.default_rng(n)
     labels = rng.permutation(np.arange(n) < 0.15 * n).astype(np.int64)
     ids = [f"{number:03d}" for number in range(n)]

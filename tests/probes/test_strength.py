@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from anchorscope.experiments.analysis import Analysis
-from anchorscope.probes import intervals, samples, strength
+from anchorscope.probes import samples, strength
 from anchorscope.probes.samples import Readout
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -82,7 +82,6 @@ def test_a_gain_that_training_makes_uncertain_is_no_signal() -> None:
     ("told", "known", "hardest"),
     [
         (0.0, {"answer": 0.0, "text": 0.0}, "0.6"),
-        (0.9, {"answer": 0.1, "text": 0.7}, "text"),
         (0.5, {"answer": 0.1, "text": 2.0}, "text"),
         (0.9, {}, "0.6"),
     ],
@@ -117,12 +116,6 @@ def test_the_cell_has_a_signal_where_p_of_the_margin_is_below_what_the_level_lea
             assert (found["signal"] == (found["margin_low"] > 0)).all()
 
 
-def test_without_both_classes_there_is_no_margin() -> None:
-    drawn = intervals.bootstrap(np.arange(N), 50, 0)
-    one = strength.of_scores(scores(1.0)[None], "final", ANSWERS.assign(label=0), None, drawn, 0.95)
-    assert np.isnan([one["margin"][0], one["margin_p"][0], one["margin_low"][0]]).all()
-
-
 def test_before_the_answer_is_read_only_the_question_counts() -> None:
     clean = np.stack([scores(1.0)])
     told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)
@@ -131,14 +124,6 @@ def test_before_the_answer_is_read_only_the_question_counts() -> None:
     assert found["hardest"][0] in ("question", "0.6")
     with pytest.raises(AnchorscopeError, match="199 rows are not those of 200 samples"):
         found_of(clean, told[1:])
-
-
-def test_the_cell_scores_each_sample_at_its_own_folds_layer() -> None:
-    clean = np.stack([scores(0.0), scores(2.0)])
-    fold, chosen = np.arange(N) % 5, np.array([1, 1, 0, 1, 1])
-    own = Readout("mlp", "final", clean, np.zeros(2), fold, chosen, {}, {}).own
-    assert np.array_equal(own, np.where(fold == 2, clean[0], clean[1]))
-    assert found_of(own[None])["probe_auc"].tolist() == pytest.approx([roc_auc_score(Z, own)])
 
 
 def test_each_fold_chooses_the_deepest_layer_within_a_hundredth_of_its_best() -> None:

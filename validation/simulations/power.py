@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy import sparse
 
 from anchorscope.probes import bands, fitting, floors, power, samples, scores, strength
 
@@ -124,14 +123,14 @@ def evidence(
     used, place = np.unique(layer, return_inverse=True)
     fold, number = design.fold, np.arange(len(design.z))
     s = fitting.out_of_fold(probes, x, fold)[layer[fold], number]
-    anew = fitting.fit(x[used], design, probes.c[used], again.weights)
+    anew = fitting.refit(x[used], design, probes.c[used], again.weights)
     of_draws = fitting.out_of_fold(anew, x[used], design.of_draws(len(again)))
-    text = floors.learn([sparse.csr_matrix(texts)], design, again)
-    table = pd.DataFrame({"id": answers["id"], "floor": "text", "s": text.s})
+    _, of_text, text_again = floors.learn(texts @ texts.T, design, again)
+    table = pd.DataFrame({"id": answers["id"], "floor": "text", "s": of_text})
     refits = strength.Again(
         bands.ClusterDraws(number, again.weights.astype(np.float64)),
         of_draws[place.ravel()[fold], :, number].T[:, None],
-        {"text": text.again},
+        {"text": text_again},
     )
     return s[None], "final", answers, table, samples.bootstrap(answers, draws, seed), 0.95, refits
 
