@@ -1,7 +1,7 @@
 """Measure how often intervals of a simulated cell hold what the procedure finds on average.
 
     python -m validation.simulations.interval_coverage bands [--worlds 400] [--samples 300 1000]
-    python -m validation.simulations.interval_coverage crossing [--shuffle] [--jobs 2]
+    python -m validation.simulations.interval_coverage crossing
 
 The truth is the mean, over fresh samples of one size, of what the tool itself reports: it learns
 probes, their penalties and calibration anew from each sample. A sample has two wordings per
@@ -19,8 +19,7 @@ true here, and whether it is the model's own.
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -105,16 +104,15 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
         given: dict[str, Any] = {"refits": refits, "draws": times, "seed": seed}
         found = analysis.table(curve, scored[scored["condition"] != "random"], answers, **given)
         rows = found.set_index("anchor")
-        auc = rows["probe_auc"].iloc[0]
         for quantity, (anchor, column, ends) in CURVE.items():
             values = rows.loc[anchor, [column, f"{ends}_low", f"{ends}_high"]]
-            records.append((quantity, name, *values, auc))
+            records.append((quantity, name, *values))
         found = analysis.table(contrasts, scored, answers, **given)
         paired = found[found["contrast"] == "knockout-random"].set_index("quantity")
         for quantity, column in CONTRASTS.items():
             values = paired.loc[column, ["estimate", "ci_low", "ci_high"]]
-            records.append((quantity, name, *values, auc))
-    return pd.DataFrame(records, columns=[*COLUMNS, "auc"]).assign(seed=seed)
+            records.append((quantity, name, *values))
+    return pd.DataFrame(records, columns=COLUMNS).assign(seed=seed)
 
 
 def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -187,49 +185,25 @@ def coverage(found: pd.DataFrame) -> pd.DataFrame:
     return shares.assign(truth=truth.groupby(found["quantity"]).first())
 
 
-def above(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of worlds whose interval lies above 0, a row per quantity."""
-    shares = (found["low"] > 0).groupby([found["quantity"], found["probes"]], sort=False).mean()
-    return shares.unstack()
-
-
-def _prepare() -> None:
-    """Prepare a process for many small worlds: one thread, and no lines of progress."""
-    logging.disable(logging.INFO)
-    torch.set_num_threads(1)
-
-
-def simulate(work: Callable[[int], pd.DataFrame], worlds: int, jobs: int = 1) -> pd.DataFrame:
+def simulate(work: Callable[[int], pd.DataFrame], worlds: int) -> pd.DataFrame:
     """Return the rows of many worlds, by seed, of `bands` or `pairs`."""
-    if jobs == 1:
-        return pd.concat(map(work, range(worlds)), ignore_index=True)
-    with ProcessPoolExecutor(jobs, initializer=_prepare) as pool:
-        return pd.concat(pool.map(work, range(worlds), chunksize=10), ignore_index=True)
+    return pd.concat(map(work, range(worlds)), ignore_index=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print coverage and power."""
+def main() -> None:
+    """Print the coverage."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("of", choices=("bands", "crossing"))
     parser.add_argument("--worlds", type=int, default=400)
     parser.add_argument("--samples", type=int, nargs="+", default=[300, 1000])
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--shuffle", action="store_true", help="labels that mean nothing")
-    chosen = parser.parse_args(arguments)
-    _prepare()
-    of_bands = chosen.of == "bands"
-    work = (
-        partial(bands, probe={}) if of_bands else partial(pairs, probe={}, shuffle=chosen.shuffle)
-    )
+    chosen = parser.parse_args()
+    logging.disable(logging.INFO)  # no lines of progress
+    torch.set_num_threads(1)
+    work = bands if chosen.of == "bands" else pairs
     for n in chosen.samples:
-        found = simulate(partial(work, n), chosen.worlds, chosen.jobs)
+        found = simulate(partial(work, n, probe={}), chosen.worlds)
         print(f"n = {n}, {chosen.worlds} worlds")
         print(coverage(found).round(3).to_string(), flush=True)
-        if of_bands:
-            print(f"mean AUC {found['auc'].mean():.3f}")
-        else:
-            print("above 0", above(found).round(3).to_string(), sep="\n")
-            print(found.filter(like="share_").mean().round(3).to_string(), flush=True)
 
 
 if __name__ == "__main__":

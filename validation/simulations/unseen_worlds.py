@@ -1,17 +1,17 @@
-"""Simulated worlds against the claims about swapped answers, written without sight of the rules.
+"""Simulated worlds like `blind_worlds`, by another author who had not seen the rules.
 
-They have scores with the exact question tokens (E_Q) blocked, too. Worlds are as in `claim_worlds`
-and `passage_worlds`. Each fold's probe has a gain and a threshold of its own. Log-probabilities
-rise with the fit of an answer to its question, with its popularity and with the question's ease.
+They also have scores with the exact question tokens (E_Q) blocked, as in `passage_worlds`. Each
+fold's probe has a gain and a threshold of its own. Log-probabilities rise with the fit of an answer
+to its question, with its popularity and with the question's ease.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from validation.simulations.casts import Cast, draw_pairs
+from validation.simulations.blind_worlds import Cast, draw_pairs
 from validation.simulations.claim_worlds import Rng, Values, World
 
 N_KINDS = 4  # kinds of question: pairs are made inside a kind, and inside a fold
@@ -21,6 +21,8 @@ SPARE = 60  # subjects more than pairs
 
 Scores = tuple[np.ndarray, np.ndarray]
 """Scores, clean and with E_Q blocked, [subjects, answers] each."""
+Side = tuple[np.ndarray, int]
+"""Subjects of which pairs are made, and the number of pairs."""
 
 
 def draw_popularity(rng: Rng) -> np.ndarray:
@@ -30,7 +32,7 @@ def draw_popularity(rng: Rng) -> np.ndarray:
 
 
 def draw_answers(rng: Rng, kind: np.ndarray, popularity: np.ndarray) -> np.ndarray:
-    """Draw an answer of the kind for each subject, popular ones more often."""
+    """Draw an answer of each subject's kind, popular ones more often."""
     noisy = popularity.reshape(N_KINDS, N_ANSWERS)[kind] + rng.gumbel(size=(len(kind), N_ANSWERS))
     return kind * N_ANSWERS + noisy.argmax(1)
 
@@ -41,13 +43,16 @@ def groups(m: int) -> tuple[np.ndarray, np.ndarray]:
     return number % N_KINDS, number // N_KINDS % N_FOLDS
 
 
-def pairs_among(
-    rng: Rng, among: np.ndarray, n: int, group: np.ndarray, gold: np.ndarray, own: np.ndarray
-) -> np.ndarray:
-    """Draw `n` pairs of subjects of one group each, [2, n]."""
-    i, j = np.triu_indices(len(among), 1)
-    together = group[among[i]] == group[among[j]]
-    return draw_pairs(rng, among[i[together]], among[j[together]], n, gold, own)
+def cast_of(
+    rng: Rng, kind: np.ndarray, fold: np.ndarray, of: Sequence[np.ndarray], among: Sequence[Side]
+) -> Cast:
+    """Draw a cast `of` golds, own answers and popularity, with pairs of one kind and fold each."""
+    (gold, own, popularity), group, pairs = of, kind * N_FOLDS + fold, []
+    for subjects, n in among:
+        i, j = (subjects[some] for some in np.triu_indices(len(subjects), 1))
+        together = group[i] == group[j]
+        pairs.append(draw_pairs(rng, i[together], j[together], n, gold, own))
+    return Cast(gold, own, popularity, *pairs, fold)
 
 
 def draw_cast(rng: Rng, n_right: int, n_wrong: int) -> Cast:
@@ -58,13 +63,10 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int) -> Cast:
     gold, own = (draw_answers(rng, kind, popularity) for _ in range(2))
     start = kind * N_ANSWERS
     own = np.where(own == gold, start + (own - start + 1) % N_ANSWERS, own)
-    subject = np.arange(len(gold))
-    own = np.where(subject < m_right, gold, own)
-    right, wrong = (
-        pairs_among(rng, some, n, kind * N_FOLDS + fold, gold, own)
-        for some, n in ((subject[:m_right], n_right), (subject[m_right:], n_wrong))
-    )
-    return Cast(gold, own, popularity, right, wrong, fold)
+    own[:m_right] = gold[:m_right]
+    right, wrong = np.split(np.arange(len(gold)), [m_right])
+    of = (gold, own, popularity)
+    return cast_of(rng, kind, fold, of, [(right, n_right), (wrong, n_wrong)])
 
 
 def draw_fit(rng: Rng, cast: Cast) -> np.ndarray:
@@ -195,11 +197,9 @@ def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     likely = plausible + rng.normal(0, 1.3, plausible.shape)
     of_kind = np.arange(len(popularity)) // N_ANSWERS == kind[:, None]
     own = np.where(of_kind, likely, -np.inf).argmax(1)
-    right, wrong = (
-        pairs_among(rng, subject[side][: n + SPARE], n, kind * N_FOLDS + fold, gold, own)
-        for side, n in ((own == gold, n_right), (own != gold, n_wrong))
-    )
-    cast = Cast(gold, own, popularity, right, wrong, fold)
+    sides = ((own == gold, n_right), (own != gold, n_wrong))
+    among = [(subject[side][: n + SPARE], n) for side, n in sides]
+    cast = cast_of(rng, kind, fold, (gold, own, popularity), among)
     answer = rng.normal(0, 0.5, cast.shape[1])
     noise, noise_blocked = draw_noises(rng, cast, 0.35)
     signal = 0.35 * plausible + answer + 0.6 * question_effect(rng, cast)
@@ -219,12 +219,9 @@ def few_who_differ(rng: Rng, n_right: int, n_wrong: int) -> Values:
         golds.append(5 + rng.integers(0, N_ANSWERS - 5, m))
     kind, fold = np.concatenate([groups(m) for m in sizes], axis=1)
     own, gold = (kind * N_ANSWERS + np.concatenate(of) for of in (owns, [owns[0], golds[1]]))
-    subject = np.arange(len(gold))
-    right, wrong = (
-        pairs_among(rng, some, n, kind * N_FOLDS + fold, gold, own)
-        for some, n in ((subject[: sizes[0]], n_right), (subject[sizes[0] :], n_wrong))
-    )
-    cast = Cast(gold, own, np.zeros(N_KINDS * N_ANSWERS), right, wrong, fold)
+    right, wrong = np.split(np.arange(len(gold)), [sizes[0]])
+    of = (gold, own, np.zeros(N_KINDS * N_ANSWERS))
+    cast = cast_of(rng, kind, fold, of, [(right, n_right), (wrong, n_wrong)])
     size = 0.3 * np.exp(0.5 * question_effect(rng, cast))
     noise, fresh = size * rng.standard_t(3, (2, *cast.shape))
     signal = rng.normal(0, 0.5, cast.shape[1]) + 0.6 * question_effect(rng, cast)
