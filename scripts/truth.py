@@ -19,9 +19,7 @@ with stage(snakemake):
         answers,
         dict(zip(questions["id"], questions["planned"], strict=True)),
         loaded,
-        conditions=params.conditions,
         seed=params.seed,
-        room=room,
     )
     write_parquet(table, product)
     provenance.of_stage(

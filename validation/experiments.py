@@ -37,38 +37,27 @@ PLACEBO = MATCHED | {"arm": "placebo"}
 FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
 
 
-def _held(
-    what: str, column: str, rows: Mapping[str, object], low: float = -np.inf, high: float = np.inf
-) -> Check:
-    """Return a check of the table of the experiments."""
-    return Check(what, "calibration-experiments", column, rows, low, high)
-
-
 CHECKS: requirements.Checks = {
     requirements.OF_CELL: (
-        _held("patching matched: surprise, flips", "surprise", MATCHED, low=0.8),
-        _held("patching matched: tempting, flips", "tempting", MATCHED, low=0.55),
-        _held("patching matched: truism, flips", "truism", MATCHED, high=0.1),
-        _held("patching placebo: myth, flips", "myth", PLACEBO, high=0.1),
-        _held("patching matched: flips under the control", "control", MATCHED, high=0.12),
-        _held("saliency answer: AUC for truth", "auc", FLOW, low=0.75),
+        Check("patching matched: surprise, flips", "surprise", MATCHED, low=0.8),
+        Check("patching matched: tempting, flips", "tempting", MATCHED, low=0.55),
+        Check("patching matched: truism, flips", "truism", MATCHED, high=0.1),
+        Check("patching placebo: myth, flips", "myth", PLACEBO, high=0.1),
+        Check("patching matched: flips under the control", "control", MATCHED, high=0.12),
+        Check("saliency answer: AUC for truth", "auc", FLOW, low=0.75),
     ),
     requirements.OF_MEAN: (
-        _held("patching matched: surprise, flips", "surprise", MATCHED, low=0.9),
-        _held("patching matched: tempting, flips", "tempting", MATCHED, low=0.7),
-        _held("patching matched: truism, flips", "truism", MATCHED, high=0.05),
-        _held("patching placebo: myth, flips", "myth", PLACEBO, high=0.05),
-        _held("patching matched: flips under the control", "control", MATCHED, high=0.05),
-        _held("saliency answer: AUC for truth", "auc", FLOW, low=0.85),
-        _held(
-            "saliency answer: share of cells with an AUC above that of random tokens",
-            "gain_shown",
-            FLOW,
-            low=0.75,
-        ),
+        Check("patching matched: surprise, flips", "surprise", MATCHED, low=0.9),
+        Check("patching matched: tempting, flips", "tempting", MATCHED, low=0.7),
+        Check("patching matched: truism, flips", "truism", MATCHED, high=0.05),
+        Check("patching placebo: myth, flips", "myth", PLACEBO, high=0.05),
+        Check("patching matched: flips under the control", "control", MATCHED, high=0.05),
+        Check("saliency answer: AUC for truth", "auc", FLOW, low=0.85),
+        Check("saliency answer: share of cells with an AUC above that of random tokens",
+              "gain_shown", FLOW, low=0.75),
     ),
-}
-EMPTY = _held("patching matched: flips", "value", MATCHED, high=0.15)
+}  # fmt: skip
+EMPTY = Check("patching matched: flips", "value", MATCHED, high=0.15)
 """Requirement on a null control. Only matched patches follow the pair, whatever the tokens are."""
 
 
@@ -85,8 +74,7 @@ def of_experiment(
     """Compare an experiment in one cell with the swap truth and with pair terms.
 
     Args:
-        per_sample: Table of the experiment, see `tables.per_sample`. If it is empty, so is the
-            result.
+        per_sample: Table of the experiment, see `tables.per_sample`.
         answers: Answers of the cell, for the clusters of the bootstrap.
         truth: Table of `validation.truth.truth`, None for a model without one.
         pairs: Table of `crossing.per_sample`, None if crossing was not run.
@@ -97,11 +85,10 @@ def of_experiment(
     Returns:
         One row per read-out, arm and measure, with the columns `OF_CELL`. `value` and `control`
         are means over the `n` samples that count, and `contrast` is the mean of their difference.
-        `value_q` and `value_a` are means over the samples of the scored kinds with truth Q and A.
-        `auc` tells how well the measure separates truth Q from A, `control_auc` how well its
-        control does, and `auc_gain` is the paired difference. Each scored kind has a column with
-        the mean of its samples. These columns are blank without truth. `rank` is Spearman's
-        correlation of the measure with the pair term, over the `n_pair` samples that have both.
+        `auc` tells how well the measure separates truth Q from A over the scored kinds,
+        `control_auc` how well its control does, and `auc_gain` is the paired difference. Each
+        scored kind has a column with the mean of its samples. `rank` is Spearman's correlation of
+        the measure with the pair term, over the `n_pair` samples that have both.
     """
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
@@ -130,23 +117,14 @@ def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
     The value is −Δlogit at the headline layer of every read-out: the number of logits by which the
     score moves away from the class predicted on the clean pass. The control is the mean −Δlogit
-    over the draws of random tokens.
-
-    Args:
-        scores: Table of `anchorscope.probes.scores`.
-        answers: Measured answers, see `passes.activations.measured`.
+    over the draws of random tokens. `answers` are those that were measured.
     """
     ordered, frames = samples.in_order(answers), []
     for readout in samples.readouts(scores, ordered):
         cut, random = (readout.effects[name] for name in (KNOCKOUT, "random"))
         counted = control_is_complete(readout, ordered, KNOCKOUT)
-        columns = {
-            "id": ordered["id"],
-            **readout.key,
-            "layer": readout.headline,
-            "arm": KNOCKOUT,
-            "measure": "logit",
-        }
+        columns = {"id": ordered["id"], **readout.key, "layer": readout.headline}
+        columns |= {"arm": KNOCKOUT, "measure": "logit"}
         for name, effects in (("value", cut), ("control", random)):
             moved = -effects.delta_logit[:, readout.headline].mean(axis=0)
             columns[name] = np.where(counted, moved, np.nan)
@@ -226,8 +204,8 @@ def check(
     """Check the calibration of the experiments against all requirements.
 
     Means are over all cells. A requirement that cannot be measured in a calibration cell does not
-    hold. A requirement on a null control (`scope` `empty`) that no sample could measure neither
-    holds nor fails: `measured` and `holds` are blank.
+    hold. In a null control (`scope` `empty`) it neither holds nor fails: `measured` and `holds` are
+    blank.
 
     Args:
         table: Table of all these cells, with the columns `COLUMNS`.

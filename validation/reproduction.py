@@ -1,11 +1,9 @@
 """Reproduction: compare measured tables with the statements of `resources/published.yaml`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
@@ -15,10 +13,8 @@ from validation.checks import Check, judge
 
 COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict", "readout")
 VERDICTS = {True: "within", False: "outside", None: "not run"}
-TOGETHER = "all"
-"""Dataset of a statement about all datasets of a figure together."""
-LINES, SHAPE = "lines", "shape"
-"""Tables of statements about the figure itself: its lines, and comparisons between lines."""
+LINES = "lines"
+"""Table of statements about the lines of the figure itself."""
 
 Statement = Mapping[str, Any]
 Tables = Mapping[str, pd.DataFrame]
@@ -42,14 +38,12 @@ def check(
             tables that are built.
 
     Returns:
-        One row per statement, figure, model and dataset (`all`: all datasets together), built or
-        not, with the columns `COLUMNS`. `measured` is in words, in the table's units. `verdict` is
-        `within`, `outside` or `not run`. The last one means that the figure, one of its cells or
-        the quantity was not measured, or on too few samples. Lines are the knockout's lines grouped
-        by layer, without points on too few samples to be drawn.
+        One row per statement, figure, model and dataset, built or not, with the columns `COLUMNS`.
+        `measured` is in words, in the table's units. `verdict` is `within`, `outside` or `not run`:
+        the figure, the cell or the quantity was not measured, or on too few samples.
     """
     records = []
-    for figure, models in published["figures"].items():
+    for figure in published["figures"]:
         readout = readouts.get(figure, DEFAULT_READOUT)
         place = Pair.of(readout)._asdict()
         built = {
@@ -60,27 +54,16 @@ def check(
         if figure in tables:
             curve = rows_where(tables[figure], **place, grouping="per_layer")
             built["curve"], built[LINES] = _judged_by(curve), _lines(curve)
-            built[SHAPE] = shape(built[LINES], models, published["datasets"])
         for case in _cases(published, figure):
             measured, holds = case.outcome(built)
-            records.append(
-                {
-                    "id": case.statement["id"],
-                    "figure": figure,
-                    "model": case.model,
-                    "dataset": case.dataset,
-                    "statement": case.wording,
-                    "measured": measured,
-                    "verdict": VERDICTS[holds],
-                    "readout": readout,
-                }
-            )
+            cell = (case.model, case.dataset, case.wording, measured, VERDICTS[holds], readout)
+            records.append((case.statement["id"], figure, *cell))
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
 @dataclass(frozen=True)
 class Case:
-    """A statement about one model on one dataset, or on all datasets together."""
+    """A statement about one model on one dataset."""
 
     statement: Statement  # its entry in the file
     model: str
@@ -92,8 +75,7 @@ class Case:
     def wording(self) -> str:
         """The statement, with the published number for this model and dataset."""
         words = str(self.statement["wording"])
-        numbered = self.value is not None and self.dataset != TOGETHER
-        return f"{words}: {self.value:g}" if numbered else words
+        return words if self.value is None else f"{words}: {self.value:g}"
 
     def outcome(self, tables: Tables) -> Outcome:
         """Return the measurement, and whether all checks of one of the readings hold."""
@@ -114,10 +96,9 @@ class Case:
             return "too few samples", None
         found = {one: judge(one, rows) for one in every}
         # A measured curve without such a group does not agree with the published one.
-        if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
+        if table != LINES and any(one.holds is None for one in found.values()):
             return "", None
-        said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
-        words = ", ".join(said)
+        words = ", ".join(dict.fromkeys(f"{one.what} {it.words}" for one, it in found.items()))
         if not chosen["signal"].all():
             words += " (no signal)"
         return words, any(all(found[one].holds for one in reading) for reading in readings)
@@ -138,15 +119,15 @@ class Case:
             what, layers = f"{what}, {place}:", (first, last)
         elif "headline" in rows:
             where["headline"] = True
+        pick = wanted.get("pick", "")
         return Check(
-            what=f"{wanted.get('pick', '')} {where.get('quantity', what)}".strip(),
-            table=wanted.get("table", LINES),
+            what=f"{pick} {what}".strip(),
             column=wanted["column"],
             rows=where,
             low=low - self.within,
             high=high + self.within,
             layers=layers,
-            pick=wanted.get("pick", ""),
+            pick=pick,
             slack=self.within,
             factor=wanted.get("factor", 1),
         )
@@ -161,13 +142,9 @@ def _cases(published: Mapping[str, Any], figure: str) -> Iterator[Case]:
         values, within = statement.get("values", {}), statement.get("within", published["within"])
         named = statement.get("models", values or published["figures"][figure])
         for model in [one for one in published["figures"][figure] if one in named]:
-            if statement.get("together"):
-                yield Case(statement, model, TOGETHER, values.get(model), within)
-                continue
-            numbers = dict(zip(every, values.get(model, [None] * len(every)), strict=True))
-            for dataset in statement.get("datasets", every):
-                if not values or numbers[dataset] is not None:
-                    yield Case(statement, model, dataset, numbers[dataset], within)
+            for dataset, value in zip(every, values.get(model, [None] * len(every)), strict=True):
+                if not values or value is not None:
+                    yield Case(statement, model, dataset, value, within)
 
 
 def _judged_by(table: pd.DataFrame) -> pd.DataFrame:
@@ -188,81 +165,3 @@ def _lines(curve: pd.DataFrame) -> pd.DataFrame:
     known = everyone.groupby(["model", "dataset"])["delta_p"].count() > 0
     cells = pd.MultiIndex.from_frame(rows[["model", "dataset"]])
     return rows.assign(few=~known.reindex(cells, fill_value=False).to_numpy())
-
-
-def shape(lines: pd.DataFrame, models: Mapping[str, int], datasets: Sequence[str]) -> pd.DataFrame:
-    """Compare groups, datasets, layers and models for statements about their differences.
-
-    The result has one row per quantity of a model on a dataset, or on `all`, with `quantity` and
-    `value`. `models` maps the figure's models, small before large, to their published numbers of
-    layers.
-    """
-    lines = rows_where(lines, condition="knockout", few=False).sort_values("layer")
-    found = []
-    for smaller, model in zip([None, *models], models, strict=False):
-        rows = rows_where(lines, model=model)
-        measured = [name for name in datasets if name in set(rows["dataset"])]
-        for dataset in measured:
-            here, before = (
-                rows_where(lines, model=one, dataset=dataset) for one in (model, smaller)
-            )
-            numbers = _between_groups(here)
-            if len(before):
-                numbers["trough less the smaller model's"] = _trough(here) - _trough(before)
-            found += [(model, dataset, *one, here["signal"].all()) for one in numbers.items()]
-        if measured == list(datasets):
-            numbers = _between_datasets(rows, datasets, models[model])
-            found += [(model, TOGETHER, *one, rows["signal"].all()) for one in numbers.items()]
-    columns = ["model", "dataset", "quantity", "value", "signal"]
-    return pd.DataFrame(found, columns=columns).assign(few=False)
-
-
-def _trough(rows: pd.DataFrame) -> float:
-    """Return the lowest point of the Q-Anchored curve, NaN if it has none."""
-    return float(rows_where(rows, anchor="Q")["delta_p"].min())
-
-
-def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
-    """Return the differences between Q and A at the headline layer, by name."""
-    numbers = {}
-    for column in ("answer_accuracy", "popularity"):
-        if rows_where(rows, anchor="all")[column].notna().any():
-            q, a = (
-                rows_where(rows, anchor=anchor, headline=True)[column].mean() for anchor in "QA"
-            )
-            numbers[f"{column} of Q less A"] = float(q - a)
-    return numbers
-
-
-def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) -> dict[str, float]:
-    """Compare the curves of a model between all datasets, and return the quantities by name."""
-    curves = {
-        anchor: rows_where(rows, anchor=anchor)
-        .pivot(index="dataset", columns="layer", values="delta_p")
-        .loc[list(datasets)]
-        .to_numpy(np.float64)
-        for anchor in ("Q", "A")
-    }
-    q, a = curves["Q"], curves["A"]
-    troughs, spread = np.fmin.reduce(q, axis=1), np.ptp(q, axis=0)
-    late = slice(-(-layers // 3), None)
-    distances = np.stack([one - other for one, other in combinations(q[:, late], 2)])
-    numbers = {
-        "layers": q.shape[1],
-        "gap less twice the distance": _mean_size(q[:, late] - a[:, late])
-        - 2 * _mean_size(distances),
-    }
-    for anchor in ("Q", "A"):
-        group = rows_where(rows, anchor=anchor, headline=True)
-        numbers[f"answer_accuracy of {anchor}"] = group["answer_accuracy"].mean(skipna=False)
-    for name, trough in zip(datasets, troughs, strict=True):
-        numbers[f"trough of {name} less the lowest"] = trough - troughs.min()
-    for layer, size in enumerate(spread):
-        numbers[f"spread at the last layer less layer {layer}"] = spread[-1] - size
-    return numbers
-
-
-def _mean_size(values: np.ndarray) -> float:
-    """Return the mean absolute value of the known values, NaN if there are none."""
-    known = np.abs(values[~np.isnan(values)])
-    return float(known.mean()) if len(known) else np.nan

@@ -17,7 +17,7 @@ from anchorscope.anchors import tokens
 from anchorscope.models.families import Loaded
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Batch, Plan, Sample, narrowed
-from anchorscope.passes.choices import choices, of_plan
+from anchorscope.passes.choices import choices
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -41,29 +41,14 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
     return right[0], wrong[0]
 
 
-def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd.DataFrame:
-    """Return the verdict on every sample in every planned pass, a row for each.
-
-    The columns are `id`, `condition`, `draw` and `logit`: the logit of `wrong` minus the logit of
-    `right`, float64, above 0 if the verdict is `wrong`.
-
-    Raises:
-        AnchorscopeError: A verdict is not finite, so that it would count as `right`; or one sample
-            alone does not fit in memory.
-    """
-    tokens = [verdict_tokens(loaded)] * len(planned.samples)
-    records = [
-        (planned.samples[row.sample].id, row.condition, row.draw, wrong - right)
-        for row, (right, wrong) in of_plan(loaded, planned, "final", tokens, room)
-    ]
-    return pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
-
-
 def of_texts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
     """Return the verdict's logit after each row of token ids, which ends with the full stop.
 
+    It is the logit of `wrong` minus the logit of `right`, float64, above 0 for the verdict `wrong`.
+
     Raises:
-        AnchorscopeError: See `of_samples`.
+        AnchorscopeError: A verdict is not finite, so that it would count as `right`; or one text
+            alone does not fit in memory.
     """
     texts = list(dict.fromkeys(rows))
     both = choices(loaded, texts, [verdict_tokens(loaded)] * len(texts))
@@ -76,11 +61,8 @@ def seal(
     """Measure how much of the knocked-out E_Q still reaches later tokens: 0 if it is sealed.
 
     In the first 64 samples, random tokens replace the tokens of E_Q, and the passes under the
-    knockout are repeated.
-
-    Returns:
-        The largest absolute change of a hidden state, of any layer, at any later token outside
-        E_Q. NaN if the model is broken.
+    knockout are repeated. The result is the largest absolute change of a hidden state, of any
+    layer, at any later token outside E_Q, or NaN if the model is broken.
 
     Raises:
         AnchorscopeError: There is no sample to measure, or one sample alone does not fit in memory.
@@ -134,9 +116,7 @@ def _later_than_cut(planned: Plan, batch: Batch) -> np.ndarray:
 @torch.inference_mode()
 def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
     """Return hidden states [rows, length, width] after each block, the last after the norm."""
-    arguments: dict[str, Any] = {
-        **runner.inputs(loaded, planned, batch),
-        "use_cache": False,
-        "output_hidden_states": True,
-    }
-    return loaded.model.base_model(**arguments).hidden_states
+    given: dict[str, Any] = runner.inputs(loaded, planned, batch)
+    return loaded.model.base_model(
+        **given, use_cache=False, output_hidden_states=True
+    ).hidden_states
