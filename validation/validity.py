@@ -10,7 +10,7 @@ built. The tables `claims` and `through` are copied from `validation.simulations
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,9 @@ CONTROLS = {
     "additive": "the answer word and the property each tell the label",
     "order": "right or wrong by the order of two words of the question",
     "type": "right where the answer is of the kind asked for, in a network that knows kinds",
-    "familiar": (
-        "the sum of a number of the name and one of the answer word, both known to the network"
-    ),
+    "familiar": "the sum of a number of the name and one of the answer word, both known to the "
+    "network",
 }
-"""Null control → what it is."""
 MEASURES = {
     ("knockout", "knockout", "logit"): "`knockout`: −Δlogit",
     ("patching", "matched", "flip"): "`patching`, `matched`: flips",
@@ -41,97 +39,77 @@ MEASURES = {
 """Experiment, arm and measure, and its name on the page."""
 
 
-def rows(cells: Iterable[Sequence[str]]) -> str:
-    """Return the rows of a Markdown table."""
-    return "\n".join(" | ".join(cell) for cell in cells)
-
-
 def name(key: str) -> str:
-    """Return a name to read, such as `Qwen3 seed 1` for `calibration-qwen3-seed-1`."""
-    short = key.removeprefix("calibration-").removeprefix("world-")
-    return short.replace("-seed-", " seed ").capitalize()
+    """Return a name to read, such as `Qwen3` for `calibration-qwen3`."""
+    return key.removeprefix("calibration-").removeprefix("world-").capitalize()
 
 
-def at_default(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the default read-out."""
+def at_default(path: Path) -> pd.DataFrame:
+    """Return the rows of the default read-out in a table."""
+    table = pd.read_csv(path, dtype={"z": str, "arm": str})
     return table[(table["site"] == "mlp") & (table["position"] == "final")]
 
 
 def cells(tables: Path) -> str:
     """Return the results of each calibration cell at the headline layer."""
-    table = at_default(pd.read_csv(tables / "calibration.csv").astype({"z": str}))
+    table = at_default(tables / "calibration.csv")
     table = table[table["headline"] & (table["z"] == "all")]
-
     lines = []
     for (model, dataset), cell in table.groupby(["model", "dataset"], sort=False):
         of = cell.set_index("kind")
         every, against = of.loc["all"], of.loc["against-prior"]
         lines.append(
-            [
-                name(model),
-                name(dataset),
-                f"{every['pathway_auc']:.3f}",
-                f"{against['sensitivity']:.2f}",
-                "; ".join(f"{of['specificity'][kind]:.2f}" for kind in ("truism", "myth")),
-                f"{every['flip_share']:.2f}; {every['random_flip_share']:.3f}",
-                f"{against['answer_auc']:.2f}",
-            ]
+            f"{name(model)} | {name(dataset)} | {every['pathway_auc']:.3f} "
+            f"| {against['sensitivity']:.2f} "
+            f"| {of['specificity']['truism']:.2f}; {of['specificity']['myth']:.2f} "
+            f"| {every['flip_share']:.2f}; {every['random_flip_share']:.3f} "
+            f"| {against['answer_auc']:.2f}"
         )
-    return rows(lines)
+    return "\n".join(lines)
 
 
 def nulls(tables: Path) -> str:
     """Return the null controls at the default read-out, and count empty read-outs."""
-    table = pd.read_csv(tables / "null-controls.csv")
-    empty = table.groupby("control")["empty"].agg(["sum", "size"])
-    return rows(
-        [
-            f"`{row.control}`: {CONTROLS[row.control]}",
-            f"AUC {ends(row, 'auc_shuffled')}" if pd.isna(row.margin) else ends(row, "margin"),
-            ends(row, "pair_right"),
-            "–" if pd.isna(row.pair_gold) else signed(row.pair_gold),
-            f"{empty['sum'][row.control]} of {empty['size'][row.control]}",
-        ]
-        for row in at_default(table).itertuples()
-    )
+    empty = pd.read_csv(tables / "null-controls.csv").groupby("control")["empty"]
+    lines = []
+    for row in at_default(tables / "null-controls.csv").to_dict("records"):
+        control = row["control"]
+        auc = "AUC " + ends(row, "auc_shuffled") if pd.isna(row["margin"]) else ends(row, "margin")
+        lines.append(
+            f"`{control}`: {CONTROLS[control]} | {auc} | {ends(row, 'pair_right')} "
+            f"| {signed(row['pair_gold'])} | {empty.sum()[control]} of {empty.size()[control]}"
+        )
+    return "\n".join(lines)
 
 
-def ends(row: Any, name: str) -> str:
-    """Return the number of a column with its interval."""
-    value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    return "–" if pd.isna(value) else interval(value, low, high)
-
-
-def interval(value: float, low: float, high: float) -> str:
-    """Return a number with its interval: `1.94 (1.52 to 2.39)`."""
-    return f"{signed(value)} ({signed(low)} to {signed(high)})"
+def ends(row: Mapping[Any, Any], column: str) -> str:
+    """Return the number of a column with its interval: `1.94 (1.52 to 2.39)`."""
+    value, low, high = (signed(row[f"{column}{end}"]) for end in ("", "_low", "_high"))
+    return value if value == "–" else f"{value} ({low} to {high})"
 
 
 def signed(value: float) -> str:
-    """Return a number with a true minus sign, and none before a 0: `−1.77`."""
-    text = f"{value:.2f}"
-    return text.removeprefix("-") if not float(text) else text.replace("-", "−")
+    """Return a number with a true minus sign, none before a 0, and a dash if it is unknown."""
+    text = "–" if pd.isna(value) else f"{value:.2f}".replace("-", "−")
+    return text.removeprefix("−") if text == "−0.00" else text
 
 
 def experiments(tables: Path) -> str:
     """Return each experiment's results over the calibration's cells at the default read-out."""
     cells = pd.read_csv(tables / "calibration.csv")[["model", "dataset"]].drop_duplicates()
-    whole = pd.read_csv(tables / "calibration-experiments.csv").astype({"arm": str})
-    found = at_default(whole).merge(cells).groupby(["experiment", "arm", "measure"])
+    whole = at_default(tables / "calibration-experiments.csv")
+    found = whole.merge(cells).groupby(["experiment", "arm", "measure"])
     columns = ("surprise", "tempting", "truism", "myth", "auc", "control_auc", "rank")
-    return rows(
-        [label, *(spread(found.get_group(key)[column]) for column in columns)]
+    return "\n".join(
+        " | ".join([label, *(spread(found.get_group(key)[column]) for column in columns)])
         for key, label in MEASURES.items()
     )
 
 
 def spread(values: pd.Series) -> str:
     """Return mean, lowest and highest of the cells: `.97 (.81 to 1.00)`."""
-    if values.isna().all():
-        return "–"
-    mean, low, high = (f"{x:.2f}" for x in (values.mean(), values.min(), values.max()))
-    text = mean if low == high else f"{mean} ({low} to {high})"
-    return re.sub(r"\b0\.", ".", text).replace("-", "−").replace("−.00", ".00")
+    mean, low, high = (signed(x) for x in (values.mean(), values.min(), values.max()))
+    return re.sub(r"\b0\.", ".", mean if low == high else f"{mean} ({low} to {high})")
 
 
 def written(page: str, tables: dict[str, str]) -> str:
