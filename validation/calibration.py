@@ -38,7 +38,6 @@ COLUMNS = {
     **recurring("headline"),
     **dict.fromkeys(CROSSED, "as in [crossing](#crossing)"),
     **recurring("signal"),
-    "seal": "how much of E_Q still reaches later tokens under the knockout; 0",
 }
 """Column of the table → what it holds."""
 AGAINST_PRIOR = "against-prior"
@@ -67,7 +66,7 @@ def cell(
         curve: Curve of the cell.
         crossing: Table of crossing of the cell.
         floors: Table of `probes.floors`, with every sample that counts.
-        fixed: Column → value in every row: `model`, `dataset`, `seed` and `seal`.
+        fixed: Column → value in every row: `model`, `dataset` and `seed`.
         draws: Number of bootstrap draws over subjects.
         level: Level of the bootstrap intervals.
         seed: Seed of the bootstrap.

@@ -33,7 +33,6 @@ CHECKS: Checks = {
     OF_CELL: (
         _of("own verdicts right", "verdict_accuracy", 0.95),
         _of("probe AUC", "probe_auc", 0.97),
-        _of("seal", "seal", 0.0, 0.0),
         _of("flips under the random control", "random_flip_share", high=0.05),
         _of("answer floor against the prior", "answer_auc", 0.4, 0.6, kind=AGAINST_PRIOR),
         _of("pathway AUC", "pathway_auc", 0.9),

@@ -114,7 +114,7 @@ def _numbers(worlds: Worlds) -> list[Numbers]:
         AnchorscopeError: No world has numbers.
     """
     each = (null_worlds.numbers(world.style, seed=world.seed) for world in worlds.values())
-    numbers = [one for of_world in each for one in of_world.values()]
+    numbers: list[Numbers] = [one for of_world in each for one in of_world.values()]
     if not numbers:
         what = "`embedded_numbers` is given, and no dataset of the recipe has such numbers"
         do = "name a world of the style null-familiar or null-type, or leave the key out"

@@ -3,23 +3,29 @@
 A sample's answer is put behind other questions for which it has the other label. If the model's
 own verdict changes with the question, the sample's truth is Q. If it stays, the truth is A. This
 blocks no attention, so it can judge the knockout.
+
+The model's verdict is `right` or `wrong`, whichever it finds likelier after the closing full stop.
+Only models trained on graded answers give one (`curriculum`).
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.anchors import labels
+from anchorscope.anchors import labels, tokens
 from anchorscope.experiments.experiment import recurring
 from anchorscope.models.families import Loaded
 from anchorscope.passes import partners
+from anchorscope.passes.choices import choices
 from anchorscope.storage.counts import Counts
-from validation import verdicts
+from anchorscope.storage.errors import AnchorscopeError
+from validation.curriculum import RIGHT, WRONG
 
+Ids = tuple[int, ...]
 SWAPS = 8
 """Most other questions that an answer is put behind."""
 FOLLOWS, STAYS = 0.8, 0.2
@@ -134,7 +140,7 @@ def _verdicts_behind(questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loa
     """Return whether the model calls each answer wrong behind its question, bool [pairs]."""
     pairs = zip(questions["prompt_ids"], answers["answer_ids"], strict=True)
     rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
-    logits = verdicts.of_texts(loaded, rows)
+    logits = verdicts(loaded, rows)
     return np.array([logits[row] > 0 for row in rows], dtype=bool)
 
 
@@ -177,3 +183,32 @@ def _counts(table: pd.DataFrame, swaps: pd.DataFrame, dropped: pd.Series) -> Cou
         dropped=Counter(reasons),
         notes={name: int(count) for name, count in notes.items()},
     )
+
+
+def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
+    """Return the token ids of the verdicts `right` and `wrong`.
+
+    Raises:
+        AnchorscopeError: A verdict is more than one token, or both are the same.
+    """
+    right, wrong = (tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG))
+    if len(right) != 1 or len(wrong) != 1 or right == wrong:
+        ids = f"{[right, wrong]}"
+        what = f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({ids})"
+        do = "take a model that was trained on graded answers; its tokenizer has seen the verdicts"
+        raise AnchorscopeError(what, "the model's tokenizer", do, see="tokenizer")
+    return right[0], wrong[0]
+
+
+def verdicts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
+    """Return the verdict's logit after each row of token ids, which ends with the full stop.
+
+    It is the logit of `wrong` minus the logit of `right`, float64, above 0 for the verdict `wrong`.
+
+    Raises:
+        AnchorscopeError: A verdict is not finite, so that it would count as `right`; or one text
+            alone does not fit in memory.
+    """
+    texts = list(dict.fromkeys(rows))
+    both = choices(loaded, texts, [verdict_tokens(loaded)] * len(texts))
+    return dict(zip(texts, (both[:, 1] - both[:, 0]).tolist(), strict=True))

@@ -3,8 +3,8 @@
     python -m validation.simulations.claims [--seeds 400] [--worlds REGEX]
 
 Each world simulates data sets of one kind. A table per group of worlds says in which share of them
-each claim is made, and the last table has the mean over worlds. Worlds of `blind_worlds` and
-`unseen_worlds` were written without sight of the rules.
+each claim is made, and can be judged. The last table sums up the worlds in which a claim is false,
+or true. Worlds of `blind_worlds` and `unseen_worlds` were written without sight of the rules.
 """
 
 import argparse
@@ -45,17 +45,12 @@ In SmolLM2-135M-Instruct it is .91 in 194 wrong pairs of NQ, and .88 in 161 of T
 CLAIMS = ("signal", "interaction", "own_answer", "truth", "through_eq")
 ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
 """Worlds of `NULL` whose scores compare nothing, or nothing beyond what texts tell."""
-MOST = 0.05
-"""Share of the data sets in which a false claim may be made."""
 
 
 def judge(
     world: World | power.Signal, n: Sequence[int], seed: int, refits: bool
 ) -> dict[str, Claim]:
-    """Judge the claims that a world's arrays allow on one data set, by name.
-
-    `refits` says whether probes vary.
-    """
+    """Judge all claims that one data set allows, by name. `refits` says whether probes vary."""
     if isinstance(world, power.Signal):
         p = world.p(seed)
         return {"signal": Claim(claims.YES if p < 1 - claims.LEVEL else claims.NO, p=p)}
@@ -213,25 +208,6 @@ def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, Any
     return found
 
 
-def table(found: pd.DataFrame) -> str:
-    """Return a line for each world and size, with the share in which each claim is made.
-
-    A share is marked `t` if the claim is true, `f` if it is false, and `!` if it is false and the
-    share is above `MOST`. The share of the data sets in which it is judged is in brackets.
-    """
-
-    def cell(row: pd.Series) -> str:
-        wrong = row["expected"] == "false" and row["made"] > MOST
-        mark = "!" if wrong else row["expected"][:1]
-        judged = "" if row["judged"] == 1 else f" ({row['judged']:.2f})"
-        return f"{row['made']:.3f} {mark}{judged}".strip()
-
-    cells = found.assign(cell=found.apply(cell, axis=1))
-    wide = cells.pivot(index=["world", "pairs"], columns="claim", values="cell")
-    order = pd.MultiIndex.from_frame(found[["world", "pairs"]].drop_duplicates())
-    return wide.loc[order, [claim for claim in CLAIMS if claim in wide]].to_string()
-
-
 def summary(found: pd.DataFrame) -> str:
     """Return how often claims are made over the worlds in which they are false, and true."""
     some = found[(found["expected"] != "") & (found["judged"] > 0)]
@@ -249,7 +225,7 @@ def main() -> None:
     every: list[dict[str, Any]] = []
     for name, group in GROUPS.items():
         if found := rows(name, group, asked.seeds, asked.worlds):
-            print(f"\n{name}\n{table(pd.DataFrame(found))}", flush=True)
+            print(f"\n{pd.DataFrame(found).round(3).to_string(index=False)}", flush=True)
             every += found
     print(f"\n{summary(pd.DataFrame(every))}")
 
