@@ -54,8 +54,8 @@ PAIRS = ("pair_right", "pair_wrong")
 COLUMNS = ["quantity", "probes", "estimate", "low", "high"]
 
 
-def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.Tensor]]:
-    """Draw answers, and features [1, n, width] by condition. The clean AUC is .86 at n = 300."""
+def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], np.ndarray]]:
+    """Draw answers, and features [n, width] by condition. The clean AUC is .86 at n = 300."""
     random = np.random.default_rng(seed)
     z, of_question = (random.random(n) < 0.45).astype(int), random.random(n) < 0.5
     shared = np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
@@ -77,18 +77,20 @@ def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], tor
             "random_complete": True,
         }
     )
-    return answers, {name: torch.as_tensor(x[None]).float() for name, x in found.items()}
+    return answers, found
 
 
 def _scored(
-    answers: pd.DataFrame, states: Mapping[scores.Condition, torch.Tensor], settings: ProbeSettings
+    answers: pd.DataFrame, states: Mapping[scores.Condition, np.ndarray], probe: dict[str, Any]
 ) -> tuple[pd.DataFrame, Draws]:
     """Return the scores of a world under each condition, and what bootstrap draws teach."""
-    ids, design = answers["id"].tolist(), fitting.design(answers, settings)
+    ids, design = answers["id"].tolist(), fitting.design(answers, ProbeSettings(**probe))
     drawn = scores.drawn(answers, design)
-    scoring = scores.CellScores(
-        lambda _, *condition: (ids, states[condition]), design, drawn, ["mlp/final"], list(states)
-    )
+
+    def read(_: str, *condition: Any) -> tuple[list[str], torch.Tensor]:
+        return ids, torch.as_tensor(states[condition][None]).float()
+
+    scoring = scores.CellScores(read, design, drawn, ["mlp/final"], list(states))
     return pd.concat(scoring.tables(), ignore_index=True), drawn
 
 
@@ -98,7 +100,7 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
     `probe` holds the settings of the probes, `times` is the number of bootstrap draws.
     """
     answers, features = pathways(n, seed)
-    scored, drawn = _scored(answers, features, ProbeSettings(**probe))
+    scored, drawn = _scored(answers, features, probe)
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         given: dict[str, Any] = {"refits": refits, "draws": times, "seed": seed}
@@ -115,8 +117,8 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
     return pd.DataFrame(records, columns=COLUMNS).assign(seed=seed)
 
 
-def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Draw answers with their partners, and features [1, n, width], clean and crossed.
+def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], np.ndarray]]:
+    """Draw answers with their partners, and features [n, width] by condition.
 
     Clean features are of each answer behind its own question, crossed ones behind its partner's.
     Two wordings of a subject have partners of one other subject. Half of all answers are right.
@@ -138,14 +140,17 @@ def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarr
         x = part["question"][question] + part["answer"] + left * random.normal(size=(n, WIDTH))
         x[:, 2] += STRENGTHS["truth"] * wrong
         x[:, 3] -= STRENGTHS["own"] * own
-        return x[None]
+        return x
 
-    clean, crossed = rows(np.arange(n), sign, 1), rows(partner, np.ones(n), -1)
+    states = {
+        ("clean", 0): rows(np.arange(n), sign, 1),
+        ("crossed", 0): rows(partner, np.ones(n), -1),
+    }
     ids = np.array([f"i{i:05}" for i in range(n)])
     columns = {"id": ids, "question": [f"q{i}" for i in range(n)], "label": z}
     columns |= {"subject": [f"s{i // 2}" for i in range(n)], "ea_text": [f"y{id_}" for id_ in ids]}
     columns |= {"crossed_partner": ids[partner], "partner_source": "relations"}
-    return pd.DataFrame(columns), clean, crossed
+    return pd.DataFrame(columns), states
 
 
 def pairs(n: int, seed: int, probe: dict[str, Any], shuffle: bool = False) -> pd.DataFrame:
@@ -153,17 +158,13 @@ def pairs(n: int, seed: int, probe: dict[str, Any], shuffle: bool = False) -> pd
 
     `share_<term>` are of right answers, with refits. With `shuffle`, the labels mean nothing.
     """
-    answers, *features = crossed_pairs(n, seed)
-    states = {
-        (name, 0): torch.as_tensor(x).float()
-        for name, x in zip(("clean", "crossed"), features, strict=True)
-    }
+    answers, states = crossed_pairs(n, seed)
     # two subjects in a pair share a fold
     learned = answers.assign(subject=[f"p{i // 4}" for i in range(n)])
     if shuffle:
         random = np.random.default_rng(seed)
         learned["label"] = random.permutation(answers["label"][::4]).repeat(4)
-    scored, drawn = _scored(learned, states, ProbeSettings(**probe))
+    scored, drawn = _scored(learned, states, probe)
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         table = analysis.table(

@@ -6,7 +6,6 @@ to its question, with its popularity and with the question's ease.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -102,25 +101,22 @@ def deal(rng: Rng, cast: Cast, scores: Scores, fit: np.ndarray) -> Values:
     return world | cast.ids()
 
 
-@dataclass(frozen=True)
-class Unseen:
-    """A world whose scores come from a cast and the fit of its answers."""
+def unseen(scores: Callable[[Rng, Cast, np.ndarray], Scores]) -> World:
+    """Return a world whose scores come from a cast and the fit of its answers."""
 
-    scores: Callable[[Rng, Cast, np.ndarray], Scores]
-
-    def __call__(self, rng: Rng, n_right: int, n_wrong: int) -> Values:
-        """Simulate right and wrong pairs."""
+    def world(rng: Rng, n_right: int, n_wrong: int) -> Values:
         cast = draw_cast(rng, n_right, n_wrong)
         fit = draw_fit(rng, cast)
-        return deal(rng, cast, self.scores(rng, cast, fit), fit + cast.popularity)
+        return deal(rng, cast, scores(rng, cast, fit), fit + cast.popularity)
+
+    return world
 
 
 def doubt_lifted(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
     """Return a saturating curve of doubt, answer and fit.
 
-    What passes through E_Q is the doubt about an obscure subject, which lowers all answers alike.
-    Without it, answers that fit reach the ceiling, where they gain nothing, and other answers come
-    onto the slope.
+    The doubt about an obscure subject passes through E_Q and lowers all answers alike. Without it,
+    answers that fit reach the ceiling, and other answers come onto the slope.
     """
     doubt = 1.3 + 0.4 * question_effect(rng, cast)
     inner = 0.5 * fit + rng.normal(0, 0.4, cast.shape[1])
@@ -131,8 +127,7 @@ def doubt_lifted(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
     """Return scores that lose a share per blocked token.
 
-    Behind the long names of rare subjects, whose loss is large, the score weighs the fit. Behind
-    the short names of common subjects, it weighs the answer.
+    They weigh the fit behind the long names of rare subjects, and the answer behind short names.
     """
     tokens = rng.integers(1, 7, (len(cast.gold), 1))
     rare = tokens / 3.5
@@ -145,8 +140,7 @@ def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 def damaged_attention(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
     """Return scores that lose two fifths of all that attention carries.
 
-    It carries the question's part, the comparison and a third of the answer's part. The rest of the
-    answer's part lies in its own tokens.
+    It carries all but two thirds of the answer's part, which lie in its own tokens.
     """
     local, carried = rng.normal(0, [[0.5], [0.35]], (2, cast.shape[1]))
     noise, noise_blocked = draw_noises(rng, cast, 0.35)
@@ -168,9 +162,8 @@ def sums(
 ) -> Scores:
     """Return sums of fit, answer, question and noise.
 
-    `answer` and `noise` are standard deviations, and `kept` is the correlation of the noise, clean
-    and blocked. `gains` are weights of the fit, clean and blocked. Blocking multiplies the answer's
-    part by `louder`, and the question's by `asked`.
+    `answer` and `noise` are standard deviations. `gains` are weights of the fit, clean and blocked.
+    Blocking multiplies the answer's part by `louder`, and the question's by `asked`.
     """
     of_answer = rng.normal(0, answer, cast.shape[1])
     of_question = 0.6 * question_effect(rng, cast)
@@ -185,8 +178,8 @@ def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     """Simulate scores that read how plausible an answer is under any wording.
 
     Log-probabilities are of this wording, whose luck (mean 0) differs by answer and question. The
-    model says the likeliest answer. Own answers thus had good luck, and golds of wrong answers bad
-    luck. Own wrong answers are a little more plausible than golds. Blocking takes a fifth of all.
+    model says the likeliest answer, so own answers had good luck, and golds of wrong answers bad
+    luck. Blocking takes a fifth of all.
     """
     kind, fold = groups(8 * max(n_right, n_wrong) + 600)
     popularity = draw_popularity(rng)
@@ -230,11 +223,11 @@ def few_who_differ(rng: Rng, n_right: int, n_wrong: int) -> Values:
 
 
 NO_TRUTH: dict[str, World] = {
-    "doubt lifted towards a ceiling": Unseen(doubt_lifted),
-    "long names are damaged more": Unseen(long_names),
-    "damage to all that attention carries": Unseen(damaged_attention),
+    "doubt lifted towards a ceiling": unseen(doubt_lifted),
+    "long names are damaged more": unseen(long_names),
+    "damage to all that attention carries": unseen(damaged_attention),
     # A model that does not see the subject falls back on what it knows of answers in general.
-    "answers louder without the subject": Unseen(
+    "answers louder without the subject": unseen(
         partial(sums, answer=0.5, gains=(0.25, 0.25), louder=1.5, asked=0.5)
     ),
     "own answers said by luck": own_answers_said_by_luck,
@@ -246,7 +239,7 @@ SUMS: dict[str, World] = {"few who differ": few_who_differ}
 HALF: dict[str, World] = {
     # Answers hardly differ in their part, and half of the noise is drawn anew, so the answer's part
     # can look as damaged as the comparison.
-    "loss beside a faint answer part": Unseen(
+    "loss beside a faint answer part": unseen(
         partial(sums, answer=0.1, gains=(0.2, 0.1), noise=0.45, kept=0.5)
     )
 }
