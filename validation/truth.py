@@ -90,10 +90,8 @@ def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
     For these questions, the answer has the other label. They have the same relation and template
     and another subject. If possible, they are about taught facts, because the model cannot know
     the label of others. At most `SWAPS` are drawn, by the seed and the sample's id. A planted
-    answer that no question makes right is put behind `random` questions.
-
-    Returns:
-        One row per pair: `id` and `random` of the sample, and `other`, the question's id.
+    answer that no question makes right is put behind `random` questions. A row has the sample's
+    `id` and `random`, and `other`, the question's id.
     """
     rows: list[tuple[str, str, bool]] = []
     for _, part in samples.sort_values("id").groupby(["relation", "template"]):
@@ -175,7 +173,6 @@ def _counts(table: pd.DataFrame, swaps: pd.DataFrame, dropped: pd.Series) -> Cou
         "truth A": (table["truth"] == "A").sum(),
         "truth A by planting": (table["planted_only"] & has_truth).sum(),
         "swaps": (~swaps["random"]).sum(),
-        f"samples with fewer than {SWAPS} swaps": table["n_swaps"].between(1, SWAPS - 1).sum(),
     }
     return Counts(
         len(dropped),

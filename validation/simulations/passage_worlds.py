@@ -136,8 +136,6 @@ NOTHING: dict[str, Passage] = {
     },
     "noisy scores": replace(EVEN, noise=1.0),
     "small answer terms": replace(EVEN, answer=0.3),
-    "small answer terms, noise that lasts": replace(EVEN, answer=0.3, lasting=1.0),
-    "small answer terms, noise anew": replace(EVEN, answer=0.3, lasting=0.0),
     "no answer terms": replace(EVEN, answer=0.0, lasting=0.0),
     "fourteen answers": replace(EVEN, texts=14),
     "folds damaged unlike": Passage(kept=(0.9, 0.4, 0.8, 0.5, 0.6)),
@@ -150,7 +148,6 @@ NOTHING: dict[str, Passage] = {
     ),
     **{f"{share} of one frame": Passage(same_frame=share) for share in (0.1, 0.2, 0.5)},
     **{f"{share} mirrored": Passage(mirrored=share) for share in (0.1, 0.2, 0.5)},
-    "0.2 of one frame, 0.2 mirrored": Passage(same_frame=0.2, mirrored=0.2),
 }
 """Worlds in which nothing passes through E_Q."""
 FIFTH = Passage(passes=LEAST_PART, lasting=1.0)
@@ -185,11 +182,6 @@ PASSES: dict[str, Passage] = {
         for share, passes, parts in (("all", 1.0, (1.0, 0.7, 0.3)), ("half", 0.5, (1.0, 0.7)))
         for small in (False, True)
         for kept in parts
-    },
-    "all passes, noisy scores": Passage(passes=1.0, noise=1.0),
-    "all passes, small answer terms": Passage(passes=1.0, answer=0.3),
-    "all passes, ceiling of 2.0": Passage(passes=1.0, ceiling=2.0),
-    "all passes, 0.5 of one frame": Passage(passes=1.0, same_frame=0.5),
-    "all passes, 0.5 mirrored": Passage(passes=1.0, mirrored=0.5),
+    }
 }
 """Worlds in which the pair term, or half of it, passes through E_Q."""
