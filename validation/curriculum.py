@@ -126,9 +126,8 @@ def planted(
 ) -> list[Row]:
     """Return one epoch of `world.facts` with their `world.words`, every fact in its exact shares.
 
-    Facts without a planted answer are not shown. The seed chooses the other answers of a fact. With
-    `alike`, facts learned right and facts learned wrong are shown in the same way, so that the
-    model's confidence does not tell them apart.
+    Facts without a planted answer are not shown. With `alike`, facts learned right and wrong are
+    shown in the same way, so that the model's confidence does not tell them apart.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
@@ -215,10 +214,8 @@ def _rated(words: pd.DataFrame) -> dict[Any, list[Rated]]:
 def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row]:
     """Return one epoch of real questions, each learned right or wrong as the seed decides.
 
-    A fact learned right is shown with its own answer in 60 % of its rows (graded right) and with
-    another question's answer in 40 % (graded wrong). A fact learned wrong has these shares
-    reversed. A question is left out if it has no gold answer, or if no other question has an
-    answer that is wrong for it.
+    A fact is shown as it is learned in 60 % of its rows, and the other way in 40 %. A question is
+    left out if it has no gold answer, or if no other question has an answer that is wrong for it.
     """
     rng = Random(f"plain {seed}")
     questions = questions[questions["answers"].map(len) > 0]

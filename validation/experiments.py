@@ -164,19 +164,11 @@ def _by_truth(
 def check(
     table: pd.DataFrame, cells: Sequence[tuple[str, str]], nulls: Mapping[str, Mapping[str, Any]]
 ) -> pd.DataFrame:
-    """Check the calibration of the experiments against all requirements.
+    """Check the experiments' table of calibration `cells` and `nulls`, entries of the config.
 
     Means are over all cells. A requirement that cannot be measured in a calibration cell does not
     hold. In a null control (`scope` `empty`) it neither holds nor fails: `measured` and `holds` are
-    blank.
-
-    Args:
-        table: Table of all these cells, with the columns `COLUMNS`.
-        cells: Model and dataset of each calibration cell.
-        nulls: Name → the null control's entry in the config.
-
-    Returns:
-        Rows with the columns `requirements.COLUMNS`.
+    blank. The result has the columns `requirements.COLUMNS`.
     """
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
     gain = chosen["auc_gain_low"]

@@ -131,7 +131,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
             "specificity: non-flips among truth A.",
             "Required at the default read-out: dashed in the mean over datasets, dotted in each.",
             f"{notes.NO_SIGNAL} (hollow grey): {'; '.join(points)}." * bool(points),
-            f"Left out: {blank} values without a sample of that truth." if blank else "",
+            f"Left out: {blank} values without a sample of that truth." * bool(blank),
         ],
         intervals="",
     )

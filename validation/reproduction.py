@@ -28,14 +28,13 @@ def check(
     readouts: Mapping[str, str],
     others: Mapping[tuple[str, str], pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
-    """Compare the built figures with `resources/published.yaml`.
+    """Compare the built figures with `resources/published.yaml`, whose content is `published`.
 
     Args:
         published: Content of that file.
         tables: Figure → its table, for the figures that are built.
         readouts: Figure → the read-out that it draws, `mlp/final` if not given.
-        others: (Figure, name such as `patching`) → table of an experiment or of detection, for the
-            tables that are built.
+        others: (Figure, name such as `patching`) → table of an experiment or of detection.
 
     Returns:
         One row per statement, figure, model and dataset, built or not, with the columns `COLUMNS`.

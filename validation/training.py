@@ -132,8 +132,7 @@ def embed(
 ) -> None:
     """Add to each word's embedding its number, along a random direction of each mapping's own.
 
-    `size` is the length of the addition for the number 1, in mean lengths of an embedding. Each
-    word must be one token.
+    `size` is the length of the addition for the number 1, in mean lengths of an embedding.
     """
     generator = torch.Generator().manual_seed(seed)
     weights = model.get_input_embeddings().weight.data
@@ -150,10 +149,9 @@ def _fit(
 ) -> list[float]:
     """Train in place and return the loss on all tokens at every step.
 
-    The optimizer is AdamW, with gradients clipped at 1. The learning rate rises over the warm-up
-    and falls to zero over the last 60 % of the steps. With graded rows, every layer of the deeper
-    half learns the verdict, with weight `early_verdict`. Otherwise the model would decide in its
-    last two layers only.
+    The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps. With
+    graded rows, every layer of the deeper half learns the verdict, with weight `early_verdict`.
+    Otherwise the model would decide in its last two layers only.
     """
     if not stage.steps:
         return []

@@ -176,7 +176,6 @@ GROUPS: dict[str, Group] = {
     "no truth, nothing passes, written blind": Group(
         unseen_worlds.NO_TRUTH, ["truth", "through_eq"], SUMS[:2]
     ),
-    "sums with heavy tails, written blind": Group(unseen_worlds.SUMS, CLAIMS[1:]),
     "no truth, half passes, written blind": Group(
         unseen_worlds.HALF, ["truth"], [*SUMS[:2], "through_eq"]
     ),

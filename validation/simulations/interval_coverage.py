@@ -7,9 +7,8 @@ The truth is the mean, over fresh samples of one size, of what the tool itself r
 probes, their penalties and calibration anew from each sample. A sample has two wordings per
 subject.
 
-`bands` are the intervals of ΔP, shares and contrasts. Samples have two pathways. The truth of one
-half is in one direction of the features, which the knockout takes away. The truth of the other half
-is in another direction, which it leaves.
+`bands` are the intervals of ΔP, shares and contrasts. The truth of half of the samples is in one
+direction of the features, which the knockout takes away, and of the others in another direction.
 
 `crossing` has the pair terms. The features of a row hold a part of the question, a part of the
 answer, and a part of this answer behind this question that means nothing. In one direction each,
@@ -182,8 +181,7 @@ def coverage(found: pd.DataFrame) -> pd.DataFrame:
     """Return the share of worlds whose interval holds the mean estimate, a row per quantity."""
     truth = found.groupby("quantity")["estimate"].transform("mean")
     held = (found["low"] <= truth) & (truth <= found["high"])
-    shares = held.groupby([found["quantity"], found["probes"]], sort=False).mean().unstack()
-    return shares.assign(truth=truth.groupby(found["quantity"]).first())
+    return held.groupby([found["quantity"], found["probes"]], sort=False).mean().unstack()
 
 
 def simulate(work: Callable[[int], pd.DataFrame], worlds: int) -> pd.DataFrame:

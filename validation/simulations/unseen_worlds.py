@@ -42,11 +42,11 @@ def groups(m: int) -> tuple[np.ndarray, np.ndarray]:
     return number % N_KINDS, number // N_KINDS % N_FOLDS
 
 
-def cast_of(
-    rng: Rng, kind: np.ndarray, fold: np.ndarray, of: Sequence[np.ndarray], among: Sequence[Side]
-) -> Cast:
+def cast_of(rng: Rng, of: Sequence[np.ndarray], among: Sequence[Side]) -> Cast:
     """Draw a cast `of` golds, own answers and popularity, with pairs of one kind and fold each."""
-    (gold, own, popularity), group, pairs = of, kind * N_FOLDS + fold, []
+    (gold, own, popularity), pairs = of, []
+    kind, fold = groups(len(gold))
+    group = kind * N_FOLDS + fold
     for subjects, n in among:
         i, j = (subjects[some] for some in np.triu_indices(len(subjects), 1))
         together = group[i] == group[j]
@@ -57,15 +57,14 @@ def cast_of(
 def draw_cast(rng: Rng, n_right: int, n_wrong: int) -> Cast:
     """Draw subjects and their answers."""
     m_right = n_right + SPARE
-    kind, fold = groups(m_right + n_wrong + SPARE)
+    kind, _ = groups(m_right + n_wrong + SPARE)
     popularity = draw_popularity(rng)
     gold, own = (draw_answers(rng, kind, popularity) for _ in range(2))
     start = kind * N_ANSWERS
     own = np.where(own == gold, start + (own - start + 1) % N_ANSWERS, own)
     own[:m_right] = gold[:m_right]
     right, wrong = np.split(np.arange(len(gold)), [m_right])
-    of = (gold, own, popularity)
-    return cast_of(rng, kind, fold, of, [(right, n_right), (wrong, n_wrong)])
+    return cast_of(rng, (gold, own, popularity), [(right, n_right), (wrong, n_wrong)])
 
 
 def draw_fit(rng: Rng, cast: Cast) -> np.ndarray:
@@ -181,7 +180,7 @@ def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     model says the likeliest answer, so own answers had good luck, and golds of wrong answers bad
     luck. Blocking takes a fifth of all.
     """
-    kind, fold = groups(8 * max(n_right, n_wrong) + 600)
+    kind, _ = groups(8 * max(n_right, n_wrong) + 600)
     popularity = draw_popularity(rng)
     gold = draw_answers(rng, kind, popularity)
     known, subject = rng.random(len(gold)) < 0.4, np.arange(len(gold))
@@ -192,34 +191,11 @@ def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     own = np.where(of_kind, likely, -np.inf).argmax(1)
     sides = ((own == gold, n_right), (own != gold, n_wrong))
     among = [(subject[side][: n + SPARE], n) for side, n in sides]
-    cast = cast_of(rng, kind, fold, (gold, own, popularity), among)
+    cast = cast_of(rng, (gold, own, popularity), among)
     answer = rng.normal(0, 0.5, cast.shape[1])
     noise, noise_blocked = draw_noises(rng, cast, 0.35)
     signal = 0.35 * plausible + answer + 0.6 * question_effect(rng, cast)
     return deal(rng, cast, (signal + noise, 0.8 * signal + noise_blocked), likely)
-
-
-def few_who_differ(rng: Rng, n_right: int, n_wrong: int) -> Values:
-    """Simulate sums where nearly all questions of a kind have one answer, such as "English".
-
-    Each pair needs one of the few that differ, whose noise enters all its pairs with the same sign.
-    The noise has heavy tails, and its size differs by question.
-    """
-    owns, golds, sizes = [], [], (n_right + 100, n_wrong + 100)
-    for n, m in zip((n_right, n_wrong), sizes, strict=True):
-        n_differ = int(np.ceil(1.4 * n / (m / (N_KINDS * N_FOLDS) - 1)))
-        owns.append(np.where(np.arange(m) < n_differ, 1 + rng.integers(0, 3, m), 0))
-        golds.append(5 + rng.integers(0, N_ANSWERS - 5, m))
-    kind, fold = np.concatenate([groups(m) for m in sizes], axis=1)
-    own, gold = (kind * N_ANSWERS + np.concatenate(of) for of in (owns, [owns[0], golds[1]]))
-    right, wrong = np.split(np.arange(len(gold)), [sizes[0]])
-    of = (gold, own, np.zeros(N_KINDS * N_ANSWERS))
-    cast = cast_of(rng, kind, fold, of, [(right, n_right), (wrong, n_wrong)])
-    size = 0.3 * np.exp(0.5 * question_effect(rng, cast))
-    noise, fresh = size * rng.standard_t(3, (2, *cast.shape))
-    signal = rng.normal(0, 0.5, cast.shape[1]) + 0.6 * question_effect(rng, cast)
-    fit = draw_fit(rng, cast) + draw_popularity(rng)
-    return deal(rng, cast, (signal + noise, 0.8 * (signal + noise) + 0.6 * fresh), fit)
 
 
 NO_TRUTH: dict[str, World] = {
@@ -234,8 +210,6 @@ NO_TRUTH: dict[str, World] = {
 }
 """Question and answer interact, and nothing of it passes through E_Q. Golds fit less than own
 answers, so `truth` is false."""
-SUMS: dict[str, World] = {"few who differ": few_who_differ}
-"""No claim holds."""
 HALF: dict[str, World] = {
     # Answers hardly differ in their part, and half of the noise is drawn anew, so the answer's part
     # can look as damaged as the comparison.
