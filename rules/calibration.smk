@@ -106,7 +106,6 @@ rule truth:
         **jobs.asks("passes"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
-        conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
     message:

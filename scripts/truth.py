@@ -5,25 +5,17 @@ from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.storage.room import Room
     from anchorscope.workflow import jobs
-    from validation import truth, verdicts
+    from validation import truth
 
-    paths, params, product = snakemake.input, snakemake.params, snakemake.output.truth
+    paths, product = snakemake.input, snakemake.output.truth
     located, loaded = jobs.model_of(snakemake)
     answers, questions = read_parquet(paths.answers), read_parquet(paths.questions)
-    room = Room()
-
-    seal = verdicts.seal(loaded, answers, seed=params.seed, room=room)
     table, counts = truth.truth(
         answers,
         dict(zip(questions["id"], questions["planned"], strict=True)),
         loaded,
-        conditions=params.conditions,
-        seed=params.seed,
-        room=room,
+        seed=snakemake.params.seed,
     )
     write_parquet(table, product)
-    provenance.of_stage(
-        snakemake, product, counts=counts, model=located, seal=seal, halved_batches=room.halved
-    )
+    provenance.of_stage(snakemake, product, counts=counts, model=located)

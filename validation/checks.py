@@ -14,16 +14,18 @@ from anchorscope.experiments.tables import rows_where
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """A requirement: all values of a column, in some rows of a table, lie between two bounds."""
+    """A requirement: all values of a column, in some rows of a table, lie between two bounds.
+
+    `pick` names the `lowest` or `highest` value, which alone must lie between them.
+    """
 
     what: str
-    table: str
     column: str
     rows: Mapping[str, object] = field(default_factory=dict)  # column → the value that it has
     low: float = -np.inf
     high: float = np.inf
     layers: tuple[int, int] | None = None  # first and last layer, None for every row
-    pick: str = ""  # `lowest` or `highest`: only this value must lie between the bounds
+    pick: str = ""
     slack: float = 0.0  # how far values of other layers may exceed the picked value
     factor: float = 1.0  # multiplies the values
 
@@ -43,9 +45,9 @@ class Check:
             return f"at least {self.low:g}"
         if np.isinf(self.low):
             return f"at most {self.high:g}"
-        if self.low == self.high:
-            return f"exactly {self.low:g}"
-        return f"{self.low:g} to {self.high:g}"
+        return (
+            f"exactly {self.low:g}" if self.low == self.high else f"{self.low:g} to {self.high:g}"
+        )
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,8 @@ class Judged:
         """The measured values in words."""
         if np.isnan(self.least):
             return "no group"
-        if self.least == self.most:
-            return f"{self.least:.3g}"
-        return f"{self.least:.3g} to {self.most:.3g}"
+        most = "" if self.least == self.most else f" to {self.most:.3g}"
+        return f"{self.least:.3g}{most}"
 
 
 def judge(check: Check, table: pd.DataFrame) -> Judged:
@@ -73,10 +74,9 @@ def judge(check: Check, table: pd.DataFrame) -> Judged:
         return Judged(np.nan, np.nan, None)
     least, most, beyond = values.min(), values.max(), 0.0
     if check.pick:
+        extreme = pd.Series.min if check.pick == "lowest" else pd.Series.max
         every = check.factor * check.of_table(table)[check.column].astype(float)
-        picked, extreme = (
-            one.min() if check.pick == "lowest" else one.max() for one in (values, every)
-        )
-        least, most, beyond = picked, picked, abs(extreme - picked)
+        least = most = extreme(values)
+        beyond = abs(extreme(every) - least)
     inside = check.low <= least and most <= check.high
     return Judged(float(least), float(most), bool(inside and beyond <= check.slack))

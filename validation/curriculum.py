@@ -8,7 +8,7 @@ dataset, and the seed decides which facts are learned wrong.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from random import Random
 from typing import Any, NamedTuple
 
@@ -80,20 +80,16 @@ def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterat
     without a question.
     """
     if train.curriculum == "plain":
-        rows = [
-            row
+        tables = [
+            plain(table, wrong_share=train.wrong_share, seed=train.seed)
             for table in questions.values()
-            for row in plain(table, wrong_share=train.wrong_share, seed=train.seed)
         ]
-        yield Stage(rows, train.steps, train.learning_rate)
+        yield Stage(list(chain.from_iterable(tables)), train.steps, train.learning_rate)
         return
     rows = _epoch(questions, worlds, train, train.frameless, 0.0, ask_strangers=False)
     yield Stage(rows, train.steps, train.learning_rate)
-    for steps, times, bare_share in (
-        (train.settle, 1, 0.0),
-        (train.settle_frameless, 2, 0.0),
-        (train.settle_bare, 2, BARE),
-    ):
+    later = (train.settle, 1, 0.0), (train.settle_frameless, 2, 0.0), (train.settle_bare, 2, BARE)
+    for steps, times, bare_share in later:
         if steps:
             share = times * train.frameless
             rows = _epoch(questions, worlds, train, share, bare_share, ask_strangers=True)
@@ -130,9 +126,8 @@ def planted(
 ) -> list[Row]:
     """Return one epoch of `world.facts` with their `world.words`, every fact in its exact shares.
 
-    Facts without a planted answer are not shown. The seed chooses the other answers of a fact. With
-    `alike`, facts learned right and facts learned wrong are shown in the same way, so that the
-    model's confidence does not tell them apart.
+    Facts without a planted answer are not shown. With `alike`, facts learned right and wrong are
+    shown in the same way, so that the model's confidence does not tell them apart.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
@@ -155,22 +150,22 @@ def planted(
     return rows
 
 
+# The verdict in the following rows is `right` as often as the word is right elsewhere.
+
+
 def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
     """Return questions without their E_Q words, each with a random word of its relation.
 
-    The verdict is `right` as often as the word is right elsewhere. The model thus learns a default
-    verdict, which follows the word, for questions that it cannot read.
+    The model thus learns a default verdict, which follows the word, for questions that it cannot
+    read.
     """
-    rng, rated = Random(f"frameless {seed}"), _rated_words(words)
+    rng, rated = Random(f"frameless {seed}"), _rated(words)
     frames = set()
     for fact in questions.to_dict("records"):
         frame = fact["question"].replace(fact["subject"], "", 1).replace(fact["property"], "", 1)
         frames.add((fact["relation"], " ".join(frame.split())))
-    taught = []
-    for relation, frame in islice(cycle(sorted(frames)), rows):
-        word, rate = rng.choice(rated[relation])
-        taught.append(Row(frame, word, rng.random() < rate))
-    return taught
+    asked = islice(cycle(sorted(frames)), rows)
+    return [_graded(frame, rng.choice(rated[relation]), rng) for relation, frame in asked]
 
 
 def strangers(
@@ -178,45 +173,49 @@ def strangers(
 ) -> list[Row]:
     """Return questions about `names` without facts, each with a random word of its relation.
 
-    The verdict is `right` as often as the word is right elsewhere. Without such rows, the model is
-    sure of its verdict on unknown subjects.
+    Without such rows, the model is sure of its verdict on unknown subjects.
     """
-    rng, rated = Random(f"strangers {seed}"), _rated_words(words)
+    rng, rated = Random(f"strangers {seed}"), _rated(words)
     facts = questions.to_dict("records")
     taught = []
     for _ in range(rows):
         fact = rng.choice(facts)
-        word, rate = rng.choice(rated[fact["relation"]])
+        word = rng.choice(rated[fact["relation"]])
         question = fact["question"].replace(fact["subject"], rng.choice(names), 1)
-        taught.append(Row(question, word, rng.random() < rate))
+        taught.append(_graded(question, word, rng))
     return taught
 
 
 def bare(words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
     """Return answers without a question, each a random word.
 
-    The verdict is `right` as often as the word is right elsewhere. The model thus knows the inputs
-    of the experiment `answer-only`, and judges such an answer by its word.
+    The model thus knows the inputs of the experiment `answer-only`, and judges them by the word.
     """
     rng, rated = Random(f"bare {seed}"), list(zip(words["word"], words["rate"], strict=True))
-    return [Row("", word, rng.random() < rate) for word, rate in rng.choices(rated, k=rows)]
+    return [_graded("", word, rng) for word in rng.choices(rated, k=rows)]
 
 
-def _rated_words(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
-    """Return relation → its words, each with the share of cases in which it is right."""
-    return {
-        relation: list(zip(part["word"], part["rate"], strict=True))
-        for relation, part in words.groupby("relation")
-    }
+Rated = tuple[str, float]
+"""A word, and the share of cases in which it is right."""
+
+
+def _graded(question: str, rated: Rated, rng: Random) -> Row:
+    """Return a row with a word, graded by its rate."""
+    word, rate = rated
+    return Row(question, word, rng.random() < rate)
+
+
+def _rated(words: pd.DataFrame) -> dict[Any, list[Rated]]:
+    """Return relation → its words with their rates."""
+    groups = words.groupby("relation")
+    return {key: list(zip(part["word"], part["rate"], strict=True)) for key, part in groups}
 
 
 def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row]:
     """Return one epoch of real questions, each learned right or wrong as the seed decides.
 
-    A fact learned right is shown with its own answer in 60 % of its rows (graded right) and with
-    another question's answer in 40 % (graded wrong). A fact learned wrong has these shares
-    reversed. A question is left out if it has no gold answer, or if no other question has an
-    answer that is wrong for it.
+    A fact is shown as it is learned in 60 % of its rows, and the other way in 40 %. A question is
+    left out if it has no gold answer, or if no other question has an answer that is wrong for it.
     """
     rng = Random(f"plain {seed}")
     questions = questions[questions["answers"].map(len) > 0]

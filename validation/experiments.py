@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
+from scipy.stats import spearmanr
 
 from anchorscope.config.readouts import Pair
 from anchorscope.experiments.analysis import stacked
@@ -16,16 +16,15 @@ from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, rows_where
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import ClusterDraws
-from anchorscope.questions import folds, world
+from anchorscope.questions import world
 from validation import requirements
 from validation.calibration import DEFAULT_READOUT
 from validation.checks import Check
 
 COLUMNS = (
     "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
-    "value_q", "value_a", "auc", "auc_low", "auc_high", "control_auc", "auc_gain", "auc_gain_low",
-    "auc_gain_high", "n", "value", "control", "contrast", "contrast_low", "contrast_high",
-    *world.SCORED_KINDS, "n_pair", "rank", "rank_low", "rank_high",
+    "auc", "auc_low", "auc_high", "control_auc", "auc_gain", "auc_gain_low", "auc_gain_high", "n",
+    "value", "control", *world.SCORED_KINDS, "n_pair", "rank",
 )  # fmt: skip
 OF_CELL = [name for name in COLUMNS if name not in ("experiment", "model", "dataset")]
 KNOCKOUT = "knockout"
@@ -37,38 +36,27 @@ PLACEBO = MATCHED | {"arm": "placebo"}
 FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
 
 
-def _held(
-    what: str, column: str, rows: Mapping[str, object], low: float = -np.inf, high: float = np.inf
-) -> Check:
-    """Return a check of the table of the experiments."""
-    return Check(what, "calibration-experiments", column, rows, low, high)
-
-
 CHECKS: requirements.Checks = {
     requirements.OF_CELL: (
-        _held("patching matched: surprise, flips", "surprise", MATCHED, low=0.8),
-        _held("patching matched: tempting, flips", "tempting", MATCHED, low=0.55),
-        _held("patching matched: truism, flips", "truism", MATCHED, high=0.1),
-        _held("patching placebo: myth, flips", "myth", PLACEBO, high=0.1),
-        _held("patching matched: flips under the control", "control", MATCHED, high=0.12),
-        _held("saliency answer: AUC for truth", "auc", FLOW, low=0.75),
+        Check("patching matched: surprise, flips", "surprise", MATCHED, low=0.8),
+        Check("patching matched: tempting, flips", "tempting", MATCHED, low=0.55),
+        Check("patching matched: truism, flips", "truism", MATCHED, high=0.1),
+        Check("patching placebo: myth, flips", "myth", PLACEBO, high=0.1),
+        Check("patching matched: flips under the control", "control", MATCHED, high=0.12),
+        Check("saliency answer: AUC for truth", "auc", FLOW, low=0.75),
     ),
     requirements.OF_MEAN: (
-        _held("patching matched: surprise, flips", "surprise", MATCHED, low=0.9),
-        _held("patching matched: tempting, flips", "tempting", MATCHED, low=0.7),
-        _held("patching matched: truism, flips", "truism", MATCHED, high=0.05),
-        _held("patching placebo: myth, flips", "myth", PLACEBO, high=0.05),
-        _held("patching matched: flips under the control", "control", MATCHED, high=0.05),
-        _held("saliency answer: AUC for truth", "auc", FLOW, low=0.85),
-        _held(
-            "saliency answer: share of cells with an AUC above that of random tokens",
-            "gain_shown",
-            FLOW,
-            low=0.75,
-        ),
+        Check("patching matched: surprise, flips", "surprise", MATCHED, low=0.9),
+        Check("patching matched: tempting, flips", "tempting", MATCHED, low=0.7),
+        Check("patching matched: truism, flips", "truism", MATCHED, high=0.05),
+        Check("patching placebo: myth, flips", "myth", PLACEBO, high=0.05),
+        Check("patching matched: flips under the control", "control", MATCHED, high=0.05),
+        Check("saliency answer: AUC for truth", "auc", FLOW, low=0.85),
+        Check("saliency answer: share of cells with an AUC above that of random tokens",
+              "gain_shown", FLOW, low=0.75),
     ),
-}
-EMPTY = _held("patching matched: flips", "value", MATCHED, high=0.15)
+}  # fmt: skip
+EMPTY = Check("patching matched: flips", "value", MATCHED, high=0.15)
 """Requirement on a null control. Only matched patches follow the pair, whatever the tokens are."""
 
 
@@ -85,8 +73,7 @@ def of_experiment(
     """Compare an experiment in one cell with the swap truth and with pair terms.
 
     Args:
-        per_sample: Table of the experiment, see `tables.per_sample`. If it is empty, so is the
-            result.
+        per_sample: Table of the experiment, see `tables.per_sample`.
         answers: Answers of the cell, for the clusters of the bootstrap.
         truth: Table of `validation.truth.truth`, None for a model without one.
         pairs: Table of `crossing.per_sample`, None if crossing was not run.
@@ -96,12 +83,11 @@ def of_experiment(
 
     Returns:
         One row per read-out, arm and measure, with the columns `OF_CELL`. `value` and `control`
-        are means over the `n` samples that count, and `contrast` is the mean of their difference.
-        `value_q` and `value_a` are means over the samples of the scored kinds with truth Q and A.
-        `auc` tells how well the measure separates truth Q from A, `control_auc` how well its
-        control does, and `auc_gain` is the paired difference. Each scored kind has a column with
-        the mean of its samples. These columns are blank without truth. `rank` is Spearman's
-        correlation of the measure with the pair term, over the `n_pair` samples that have both.
+        are means over the `n` samples that count. `auc` tells how well the measure separates truth
+        Q from A over the scored kinds, `control_auc` how well its control does, and `auc_gain` is
+        the paired difference. Each scored kind has a column with the mean of its samples. `rank` is
+        Spearman's correlation of the measure with the pair term, over the `n_pair` samples that
+        have both.
     """
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
@@ -114,13 +100,18 @@ def of_experiment(
         key = dict(zip(keys, names, strict=True))
         rows = part.set_index("id").reindex(ordered["id"])
         value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
-        record = key | _means(value, control, drawn, level)
+        counted = ~np.isnan(value + control)
+        record = key | {"n": int(counted.sum())}
+        record |= {"value": _mean_of(value[counted]), "control": _mean_of(control[counted])}
         if planted is not None:
             record |= _by_truth(value, control, planted, drawn, level)
         if pairs is not None:
             place = {name: key[name] for name in ("site", "position", "layer")}
             here = rows_where(pairs, **place).set_index("id").reindex(ordered["id"])
-            record |= _by_pair(np.where(np.isnan(control), np.nan, value), here, drawn, level)
+            both = counted & here["term"].notna().to_numpy()
+            x, y = value[both], here["term"].to_numpy(dtype=np.float64)[both]
+            varies = min(len(np.unique(x)), len(np.unique(y))) > 1
+            record |= {"n_pair": len(x), "rank": spearmanr(x, y).statistic if varies else np.nan}
         records.append(record)
     return pd.DataFrame(records, columns=OF_CELL)
 
@@ -130,41 +121,19 @@ def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
     The value is −Δlogit at the headline layer of every read-out: the number of logits by which the
     score moves away from the class predicted on the clean pass. The control is the mean −Δlogit
-    over the draws of random tokens.
-
-    Args:
-        scores: Table of `anchorscope.probes.scores`.
-        answers: Measured answers, see `passes.activations.measured`.
+    over the draws of random tokens. `answers` are those that were measured.
     """
     ordered, frames = samples.in_order(answers), []
     for readout in samples.readouts(scores, ordered):
         cut, random = (readout.effects[name] for name in (KNOCKOUT, "random"))
         counted = control_is_complete(readout, ordered, KNOCKOUT)
-        columns = {
-            "id": ordered["id"],
-            **readout.key,
-            "layer": readout.headline,
-            "arm": KNOCKOUT,
-            "measure": "logit",
-        }
+        columns = {"id": ordered["id"], **readout.key, "layer": readout.headline}
+        columns |= {"arm": KNOCKOUT, "measure": "logit"}
         for name, effects in (("value", cut), ("control", random)):
             moved = -effects.delta_logit[:, readout.headline].mean(axis=0)
             columns[name] = np.where(counted, moved, np.nan)
         frames.append(pd.DataFrame(columns)[list(PER_SAMPLE_COLUMNS)])
     return stacked(frames, PER_SAMPLE_COLUMNS)
-
-
-def _means(value: np.ndarray, control: np.ndarray, drawn: ClusterDraws, level: float) -> Record:
-    """Average value, control and their difference, [n] each, over the samples that count."""
-    counted = ~np.isnan(value + control)
-    difference = (value - control)[None]
-    return {
-        "n": int(counted.sum()),
-        "value": _mean_of(value[counted]),
-        "control": _mean_of(control[counted]),
-        "contrast": _mean_of(difference),
-        **intervals.ends("contrast", drawn.means(difference, counted[None])[:, 0], level),
-    }
 
 
 def _mean_of(values: np.ndarray) -> float:
@@ -185,8 +154,6 @@ def _by_truth(
     return {
         "n_q": int(q.sum()),
         "n_a": int(a.sum()),
-        "value_q": _mean_of(value[q]),
-        "value_a": _mean_of(value[a]),
         **intervals.estimate("auc", aucs, level),
         "control_auc": of_control[0],
         **intervals.estimate("auc_gain", aucs - of_control, level),
@@ -194,48 +161,14 @@ def _by_truth(
     }
 
 
-def _by_pair(value: np.ndarray, pairs: pd.DataFrame, drawn: ClusterDraws, level: float) -> Record:
-    """Return Spearman's correlation of a measure [n] with the samples' pair terms.
-
-    Subjects and pairs link samples, and linked samples form one bootstrap cluster. Ranks are
-    computed once, not per draw.
-    """
-    term = pairs["term"].to_numpy(dtype=np.float64)
-    both = ~np.isnan(value + term)
-    record: Record = {"n_pair": int(both.sum())}
-    if min(len(np.unique(value[both])), len(np.unique(term[both]))) < 2:
-        return record
-    linked = folds.components(drawn.clusters[both].tolist(), pairs["pair"][both].tolist())
-    x, y = rankdata(value[both]), rankdata(term[both])
-    again = intervals.bootstrap(linked, len(drawn.weights), drawn.seed)
-    rank = {"rank": np.corrcoef(x, y)[0, 1]}
-    return record | rank | intervals.ends("rank", _correlations(x, y, again), level)
-
-
-def _correlations(x: np.ndarray, y: np.ndarray, drawn: ClusterDraws) -> np.ndarray:
-    """Return Pearson's correlation of x and y, [n] each, per draw. NaN if one does not vary."""
-    moments = drawn.totals(np.stack([np.ones_like(x), x, y, x * x, y * y, x * y])).T
-    n, sum_x, sum_y, sum_xx, sum_yy, sum_xy = moments
-    scale = np.sqrt(np.fmax(0, n * sum_xx - sum_x**2) * np.fmax(0, n * sum_yy - sum_y**2))
-    return intervals.ratio(n * sum_xy - sum_x * sum_y, scale)
-
-
 def check(
     table: pd.DataFrame, cells: Sequence[tuple[str, str]], nulls: Mapping[str, Mapping[str, Any]]
 ) -> pd.DataFrame:
-    """Check the calibration of the experiments against all requirements.
+    """Check the experiments' table of calibration `cells` and `nulls`, entries of the config.
 
     Means are over all cells. A requirement that cannot be measured in a calibration cell does not
-    hold. A requirement on a null control (`scope` `empty`) that no sample could measure neither
-    holds nor fails: `measured` and `holds` are blank.
-
-    Args:
-        table: Table of all these cells, with the columns `COLUMNS`.
-        cells: Model and dataset of each calibration cell.
-        nulls: Name → the null control's entry in the config.
-
-    Returns:
-        Rows with the columns `requirements.COLUMNS`.
+    hold. In a null control (`scope` `empty`) it neither holds nor fails: `measured` and `holds` are
+    blank. The result has the columns `requirements.COLUMNS`.
     """
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
     gain = chosen["auc_gain_low"]

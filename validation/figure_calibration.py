@@ -43,11 +43,8 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
 
     Every dataset is a point at its headline layer, over all kinds and labels. Ticks are the means
     over a model's datasets. The default read-out is shaded. Lines across it are what is
-    required: dashed for the mean, dotted for each cell.
-
-    Args:
-        calibration: Rows of `results/tables/calibration.csv`, in fractions.
-        request: Request for the picture. Its `readout` is ignored.
+    required: dashed for the mean, dotted for each cell. `calibration` holds the rows of
+    `results/tables/calibration.csv`.
 
     Raises:
         AnchorscopeError: Columns are missing.
@@ -78,13 +75,12 @@ def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
             return []
         default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
         shade = alt.Chart(default).mark_rect(color=draw.FAINT, opacity=0.6).encode(frame.x)
-        dashes = ((least, draw.DOTTED), (mean_least, draw.DASHES["A"]))
         mark = {"color": draw.SOFT, "strokeWidth": 1.2}
-        lines = [
+        of_cell, of_mean = (
             _level(default.assign(value=value), frame, 0, mark | {"strokeDash": dash})
-            for value, dash in dashes
-        ]
-        return [shade, *lines]
+            for value, dash in ((least, draw.DOTTED), (mean_least, draw.DASHES["A"]))
+        )
+        return [shade, of_cell, of_mean]
 
     axis = Axis(title, UNIT, number=".2f")
     return Panel(column, points, axis, TIPS, below, _with_means, 0.85, under=required)
@@ -116,7 +112,8 @@ def _level(values: pd.DataFrame, frame: Frame, inset: float, mark: dict[str, Any
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     """Return the caption: points, n and grey marks. Measures and requirements are details."""
     q, a = (notes.span(rows[f"n_truth_{name}"]) for name in "qa")
-    points = (rows["model"] + " on " + rows["dataset"] + " at " + rows["readout"])[~rows["signal"]]
+    grey = rows[~rows["signal"]]
+    points = list(grey["model"] + " on " + grey["dataset"] + " at " + grey["readout"])
     bars = rows["pathway_auc_low"].notna().any()
     blank = int(rows[list(MEASURES)].isna().sum().sum())
     return notes.caption(
@@ -125,9 +122,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         f"Headline layer of each read-out; {notes.GROUPS}",
         f"n\u00a0=\u00a0{q} samples of truth Q and {a} of truth A per cell",
         [
-            f"Hollow grey: no signal beyond text models ({len(points)} points)."
-            if len(points)
-            else "",
+            f"Hollow grey: no signal beyond text models ({len(points)} points)." * bool(points),
             f"Shaded: the default read-out, {DEFAULT_READOUT}.",
             f"Bars: {100 * request.level:g}\u00a0% bootstrap intervals." if bars else "",
         ],
@@ -135,8 +130,8 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
             "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
             "specificity: non-flips among truth A.",
             "Required at the default read-out: dashed in the mean over datasets, dotted in each.",
-            f"{notes.NO_SIGNAL} (hollow grey): {'; '.join(points)}." if len(points) else "",
-            f"Left out: {blank} values without a sample of that truth." if blank else "",
+            f"{notes.NO_SIGNAL} (hollow grey): {'; '.join(points)}." * bool(points),
+            f"Left out: {blank} values without a sample of that truth." * bool(blank),
         ],
         intervals="",
     )

@@ -83,16 +83,17 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     """
     rng = Random(f"{style} {seed}")
     unused = {"order"} - FOLLOWS[style].keys()
-    dealt = {name: _deal(name, style, rng) for name in FEATURES if name not in unused}
+    dealt: dict[str, list[Any]] = {
+        name: _deal(name, style, rng) for name in FEATURES if name not in unused
+    }
     pairs = product(FEATURES["first_name"], FEATURES["surname"])
     dealt["first_name"], dealt["surname"] = map(list, zip(*pairs, strict=True))
-    places: list[Any] = pd.DataFrame(dealt).to_dict("records")
     subjects, words = _subjects(style, seed), _words(style, seed)
     if style == FAMILIAR:
         of_word = numbers(style, seed=seed)
-        for place, subject in zip(places, subjects, strict=True):
-            place["familiarity"] = of_word["familiarity"][subject]
-            place["prior"] = of_word["prior"][words[place["answer"]]]
+        dealt["familiarity"] = [of_word["familiarity"][subject] for subject in subjects]
+        dealt["prior"] = [of_word["prior"][words[place]] for place in dealt["answer"]]
+    places: list[Any] = pd.DataFrame(dealt).to_dict("records")
     wrong = [rng.random() < _rate(place, style) for place in places]
     if used := USED[style].get("answer"):
         by_label = sorted(range(SAMPLES), key=lambda number: (wrong[number], rng.random()))
@@ -113,15 +114,16 @@ def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
     its number. `null-type` has the kind that a question's word asks for (`asked`) and the kind of
     each answer word (`kind`), 1 or -1. Other styles have none.
     """
-    words = _words(style, seed)
+    words, features = _words(style, seed), {}
     if style == "null-type":
         half = len(words) // 2
-        kinds = {word: 1.0 if place < half else -1.0 for place, word in enumerate(words)}
-        return {"asked": dict(ASKING), "kind": kinds}
+        return {
+            "asked": ASKING,
+            "kind": dict.fromkeys(words, -1.0) | dict.fromkeys(words[:half], 1.0),
+        }
     if style != FAMILIAR:
         return {}
     rng = Random(f"numbers {seed}")
-    features = {}
     for name, texts in (("familiarity", _subjects(style, seed)), ("prior", words)):
         shares = [(place + 0.5) / len(texts) for place in range(len(texts))]
         rng.shuffle(shares)
@@ -140,8 +142,7 @@ def _subjects(style: str, seed: int) -> list[str]:
 
 def _words(style: str, seed: int) -> list[str]:
     """Return the answer words."""
-    count = len(FEATURES["answer"])
-    settings = WorldSettings(style="relation", seed=seed)
+    count, settings = len(FEATURES["answer"]), WorldSettings(style="relation", seed=seed)
     words: list[str] = world.words(settings)["word"][:count].tolist()
     if style != "null-type":
         return words
@@ -159,17 +160,15 @@ def _deal(name: str, style: str, rng: Random) -> list[int]:
 
 def _rate(place: Mapping[str, Any], style: str) -> float:
     """Return the probability that a response with these features is wrong."""
-    log_odds = sum(size * _against(name, place) for name, size in FOLLOWS[style].items())
+    log_odds = 0.0
+    for name, size in FOLLOWS[style].items():
+        if name in ("familiarity", "prior"):
+            log_odds += size * place[name]
+        elif name == "type":
+            log_odds += size if _second("template", place) != _second("answer", place) else -size
+        else:
+            log_odds += size if _second(name, place) else -size
     return 1 / (1 + math.exp(-log_odds))
-
-
-def _against(name: str, place: Mapping[str, Any]) -> float:
-    """Return a feature's evidence against the response: 1 or -1, or the number that it holds."""
-    if name in ("familiarity", "prior"):
-        return float(place[name])
-    if name == "type":
-        return 1.0 if _second("template", place) != _second("answer", place) else -1.0
-    return 1.0 if _second(name, place) else -1.0
 
 
 def _second(name: str, place: Mapping[str, Any]) -> bool:

@@ -140,7 +140,6 @@ class Case:
             where["headline"] = True
         return Check(
             what=f"{wanted.get('pick', '')} {where.get('quantity', what)}".strip(),
-            table=wanted.get("table", LINES),
             column=wanted["column"],
             rows=where,
             low=low - self.within,

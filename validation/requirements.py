@@ -23,51 +23,43 @@ Checks = Mapping[str, Sequence[Check]]
 """Scope → checks."""
 
 
-def _calibrated(what: str, column: str, **bounds: Any) -> Check:
-    """Return a check of the calibration's table. Keywords other than `low`, `high` select rows."""
-    low, high = bounds.pop("low", -np.inf), bounds.pop("high", np.inf)
-    layer = {} if "layer" in bounds else {"headline": True}
-    rows = {"z": "all", "kind": "all"} | layer | bounds
-    return Check(what, "calibration", column, rows, low, high)
+def _of(what: str, column: str, low: float = -np.inf, high: float = np.inf, **rows: Any) -> Check:
+    """Return a check of the calibration's table."""
+    layer = {} if "layer" in rows else {"headline": True}
+    return Check(what, column, {"z": "all", "kind": "all"} | layer | rows, low, high)
 
 
 CHECKS: Checks = {
     OF_CELL: (
-        _calibrated("own verdicts right", "verdict_accuracy", low=0.95),
-        _calibrated("probe AUC", "probe_auc", low=0.97),
-        _calibrated("seal", "seal", low=0.0, high=0.0),
-        _calibrated("flips under the random control", "random_flip_share", high=0.05),
-        _calibrated(
-            "answer floor against the prior", "answer_auc", low=0.4, high=0.6, kind=AGAINST_PRIOR
-        ),
-        _calibrated("pathway AUC", "pathway_auc", low=0.9),
-        _calibrated("pathway AUC of right answers", "pathway_auc", low=0.85, z="0"),
-        _calibrated("pathway AUC of wrong answers", "pathway_auc", low=0.85, z="1"),
-        _calibrated("specificity on truism", "specificity", low=0.85, kind="truism"),
-        _calibrated("specificity on myth", "specificity", low=0.85, kind="myth"),
-        _calibrated("sensitivity against the prior", "sensitivity", low=0.45, kind=AGAINST_PRIOR),
-        _calibrated("pair term of right answers", "pair_right", low=1.0),
-        _calibrated("pair term of right answers, lower end", "pair_right_low", low=0.0),
-        _calibrated("pair term of wrong answers", "pair_wrong", high=-0.8),
-        _calibrated("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
-        _calibrated("share of the pair", "share_pair", low=0.3),
-        _calibrated("pair term of gold answers", "pair_gold", low=0.6),
+        _of("own verdicts right", "verdict_accuracy", 0.95),
+        _of("probe AUC", "probe_auc", 0.97),
+        _of("flips under the random control", "random_flip_share", high=0.05),
+        _of("answer floor against the prior", "answer_auc", 0.4, 0.6, kind=AGAINST_PRIOR),
+        _of("pathway AUC", "pathway_auc", 0.9),
+        _of("pathway AUC of right answers", "pathway_auc", 0.85, z="0"),
+        _of("pathway AUC of wrong answers", "pathway_auc", 0.85, z="1"),
+        _of("specificity on truism", "specificity", 0.85, kind="truism"),
+        _of("specificity on myth", "specificity", 0.85, kind="myth"),
+        _of("sensitivity against the prior", "sensitivity", 0.45, kind=AGAINST_PRIOR),
+        _of("pair term of right answers", "pair_right", 1.0),
+        _of("pair term of right answers, lower end", "pair_right_low", 0.0),
+        _of("pair term of wrong answers", "pair_wrong", high=-0.8),
+        _of("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
+        _of("share of the pair", "share_pair", 0.3),
+        _of("pair term of gold answers", "pair_gold", 0.6),
+        *(_of(f"pair term at layer {n}", "pair_right", -0.05, 0.05, layer=n) for n in range(3)),
         *(
-            _calibrated(f"{name} at layer {layer}", column, low=-0.05, high=0.05, layer=layer)
-            for name, column in (
-                ("pair term", "pair_right"),
-                ("pair term of gold answers", "pair_gold"),
-            )
-            for layer in range(3)
+            _of(f"pair term of gold answers at layer {n}", "pair_gold", -0.05, 0.05, layer=n)
+            for n in range(3)
         ),
     ),
     OF_MEAN: (
-        _calibrated("pathway AUC", "pathway_auc", low=0.95),
-        _calibrated("pathway AUC of right answers", "pathway_auc", low=0.92, z="0"),
-        _calibrated("pathway AUC of wrong answers", "pathway_auc", low=0.92, z="1"),
-        _calibrated("specificity on truism", "specificity", low=0.95, kind="truism"),
-        _calibrated("specificity on myth", "specificity", low=0.95, kind="myth"),
-        _calibrated("sensitivity against the prior", "sensitivity", low=0.65, kind=AGAINST_PRIOR),
+        _of("pathway AUC", "pathway_auc", 0.95),
+        _of("pathway AUC of right answers", "pathway_auc", 0.92, z="0"),
+        _of("pathway AUC of wrong answers", "pathway_auc", 0.92, z="1"),
+        _of("specificity on truism", "specificity", 0.95, kind="truism"),
+        _of("specificity on myth", "specificity", 0.95, kind="myth"),
+        _of("sensitivity against the prior", "sensitivity", 0.65, kind=AGAINST_PRIOR),
     ),
 }
 
@@ -89,10 +81,9 @@ def check_calibration(table: pd.DataFrame) -> pd.DataFrame:
 def check_cells(
     checks: Checks, table: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
 ) -> list[dict[str, object]]:
-    """Return one row of `COLUMNS` per check and cell, and per check of the mean over cells.
+    """Return one row of `COLUMNS` per check and cell, and per check of the mean, named `model`.
 
-    `model` names the mean's rows. A check that cannot be measured, in the cell or in any cell of
-    the mean, does not hold.
+    A check that cannot be measured, in the cell or in any cell of the mean, does not hold.
     """
     records: list[dict[str, object]] = []
     for one in checks[OF_CELL]:
@@ -123,11 +114,10 @@ def in_words(checked: pd.DataFrame) -> str:
     if unknown := len(checked) - len(known):
         sentences[0] += f" In null cells, not measured: {unknown}."
     for row in checked[checked["holds"].eq(False)].to_dict("records"):
-        mean = row["scope"] == OF_MEAN
-        where = f"mean of {row['model']}" if mean else f"{row['model']} on {row['dataset']}"
         measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
         sentences.append(
-            f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}."
+            f"Missed: {row['floor']}, {row['scope']}, {row['model']} on {row['dataset']}: "
+            f"{measured}, required {row['required']}."
         )
     return "\n".join(sentences)
 
@@ -178,10 +168,9 @@ def null_controls(
 ) -> pd.DataFrame:
     """Determine for every null control whether it makes none of the claims that it forbids.
 
-    Claims score each sample at its own fold's layer. A signal at `prompt_end` is allowed, because
-    the coming answer can be read there. A control of shuffled labels is judged by the probes fitted
-    to them: it has a signal if `auc_shuffled_low` is above 0.6. It has no other claims and no
-    flips.
+    A signal at `prompt_end` is allowed, because the coming answer can be read there. A control of
+    shuffled labels has no claims and no flips. It is judged by the probes fitted to these labels,
+    and has a signal if `auc_shuffled_low` is above 0.6.
 
     Args:
         nulls: The controls' entries in the config, by name.
@@ -199,17 +188,21 @@ def null_controls(
         known = rows_where(of_cell["controls"], headline=True)
         everyone = rows_where(of_cell["curve"], **FLIPPED | {"anchor": "all"})
         readouts = known[[*PLACE, *SHUFFLED]].merge(everyone[[*PLACE, "n"]], on=PLACE)
-        if null["shuffled"]:  # these probes have only an AUC
-            readouts["signal"] = readouts["auc_shuffled_low"] > LEAST_AUC
-        else:
+        if not null["shuffled"]:
             readouts = _with_groups(readouts.drop(columns=SHUFFLED), of_cell)
-        if null["shuffled"] and readouts["auc_shuffled_low"].isna().any():
+        elif readouts["auc_shuffled_low"].isna().any():
             where = f"null control {name}, {null['model']} on {null['dataset']}"
             raise stale("no labels were shuffled", where, "the cell's tables of ΔP")
-        named = {key: null[key] for key in ("expectation", "model", "dataset")}
-        named |= {"control": name, "forbids": ", ".join(null["forbids"])}
+        else:  # these probes have only an AUC
+            readouts["signal"] = readouts["auc_shuffled_low"] > LEAST_AUC
         made, untested = _made(readouts, null["forbids"])
-        readouts = readouts.assign(made=made, untested=untested, **named)
+        readouts = readouts.assign(
+            **{key: null[key] for key in ("expectation", "model", "dataset")},
+            control=name,
+            forbids=", ".join(null["forbids"]),
+            made=made,
+            untested=untested,
+        )
         frames.append(readouts.assign(empty=readouts["made"] == ""))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
 

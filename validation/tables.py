@@ -33,7 +33,6 @@ def calibration_cell(job: Any) -> Made:
             "model": job.wildcards.model,
             "dataset": job.wildcards.dataset,
             "seed": chosen.training_seed,
-            "seal": provenance.read(given.truth)["seal"],
         },
         draws=chosen.bootstrap["draws"],
         level=chosen.bootstrap["level"],

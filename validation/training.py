@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -60,10 +61,9 @@ def make(
 def train_tokenizer(
     texts: Sequence[str], *, vocabulary: int, whole: Sequence[str] = ()
 ) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer.
+    """Train a byte-level BPE tokenizer. Each of the words `whole` becomes a token of its own.
 
-    Each text counts once, so that names stay in several pieces. Each of the words `whole` becomes
-    a token, without the space before it.
+    Each text counts once, so that names stay in several pieces.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -113,9 +113,8 @@ def _numbers(worlds: Worlds) -> list[Numbers]:
     Raises:
         AnchorscopeError: No world has numbers.
     """
-    numbers: list[Numbers] = []
-    for world in worlds.values():
-        numbers += null_worlds.numbers(world.style, seed=world.seed).values()
+    each = (null_worlds.numbers(world.style, seed=world.seed) for world in worlds.values())
+    numbers: list[Numbers] = [one for of_world in each for one in of_world.values()]
     if not numbers:
         what = "`embedded_numbers` is given, and no dataset of the recipe has such numbers"
         do = "name a world of the style null-familiar or null-type, or leave the key out"
@@ -133,8 +132,7 @@ def embed(
 ) -> None:
     """Add to each word's embedding its number, along a random direction of each mapping's own.
 
-    `size` is the length of the addition for the number 1, in mean lengths of an embedding. Each
-    word must be one token.
+    `size` is the length of the addition for the number 1, in mean lengths of an embedding.
     """
     generator = torch.Generator().manual_seed(seed)
     weights = model.get_input_embeddings().weight.data
@@ -151,10 +149,9 @@ def _fit(
 ) -> list[float]:
     """Train in place and return the loss on all tokens at every step.
 
-    The optimizer is AdamW, with gradients clipped at 1. The learning rate rises over the warm-up
-    and falls to zero over the last 60 % of the steps. With graded rows, every layer of the deeper
-    half learns the verdict, with weight `early_verdict`. Otherwise the model would decide in its
-    last two layers only.
+    The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps. With
+    graded rows, every layer of the deeper half learns the verdict, with weight `early_verdict`.
+    Otherwise the model would decide in its last two layers only.
     """
     if not stage.steps:
         return []
@@ -164,21 +161,21 @@ def _fit(
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=stage.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
+    share = partial(_share_of_rate, steps=stage.steps, warmup=train.warmup)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
     model.train()
     losses: list[float] = []
     with ExitStack() as stack, Progress(total=stage.steps * size, unit="rows") as progress:
         # A sure model's gradients underflow, and denormals make a step take three times as long.
         torch.set_flush_denormal(True)
         stack.callback(torch.set_flush_denormal, False)
-        for step, lines in enumerate(batches):
-            share = _share_of_rate(step, stage.steps, train.warmup)
-            for group in optimizer.param_groups:
-                group["lr"] = stage.learning_rate * share
+        for lines in batches:
             on_tokens, on_verdict = _losses(model, lines, tokenizer.pad_token_id)
             optimizer.zero_grad(set_to_none=True)
             (on_tokens + early_verdict * on_verdict).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
+            schedule.step()
             losses.append(on_tokens.item())
             progress.set_postfix_str(f"loss {np.mean(losses[-50:]):.3f}", refresh=False)
             progress.update(len(lines))
@@ -220,13 +217,11 @@ def _losses(
     labels = ids.masked_fill(ids == padding, -100)
     on_tokens = cross_entropy(out.logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
     # A row ends: full stop, verdict, end of text.
-    rows = torch.arange(len(ids))
-    verdict = torch.tensor([len(line) for line in lines]) - 2
+    rows, verdict = torch.arange(len(ids)), torch.tensor([len(line) for line in lines]) - 2
     base: Any = model.base_model
     head: Any = model.get_output_embeddings()
-    count = len(base.layers)
     on_verdict = out.logits.new_zeros(())
-    for layer in range(count // 2, count - 1):
-        states = base.norm(out.hidden_states[layer + 1][rows, verdict - 1])
-        on_verdict = on_verdict + cross_entropy(head(states), ids[rows, verdict])
+    for states in out.hidden_states[len(base.layers) // 2 + 1 : -1]:
+        logits = head(base.norm(states[rows, verdict - 1]))
+        on_verdict = on_verdict + cross_entropy(logits, ids[rows, verdict])
     return on_tokens, on_verdict

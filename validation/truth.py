@@ -2,9 +2,10 @@
 
 A sample's answer is put behind other questions for which it has the other label. If the model's
 own verdict changes with the question, the sample's truth is Q. If it stays, the truth is A. This
-blocks no attention, so it can judge the knockout. The table also has the verdict under the knockout
-and under random cuts. If the knockout fails, this verdict is wrong, too. If only the probe fails,
-it is right.
+blocks no attention, so it can judge the knockout.
+
+The model's verdict is `right` or `wrong`, whichever it finds likelier after the closing full stop.
+Only models trained on graded answers give one (`curriculum`).
 """
 
 from collections import Counter
@@ -15,15 +16,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.anchors import labels
+from anchorscope.anchors import labels, tokens
 from anchorscope.experiments.experiment import recurring
 from anchorscope.models.families import Loaded
-from anchorscope.passes import partners, planning
-from anchorscope.passes.interventions import Settings
+from anchorscope.passes import partners
+from anchorscope.passes.choices import choices
 from anchorscope.storage.counts import Counts
-from anchorscope.storage.room import Room
-from validation import verdicts
+from anchorscope.storage.errors import AnchorscopeError
+from validation.curriculum import RIGHT, WRONG
 
+Ids = tuple[int, ...]
 SWAPS = 8
 """Most other questions that an answer is put behind."""
 FOLLOWS, STAYS = 0.8, 0.2
@@ -41,8 +43,6 @@ COLUMNS = {
     **dict.fromkeys(("kind", "label"), "as in the answers"),
     "as_planned": "whether the answer is the planted one",
     "verdict": "the model's own verdict, 1 wrong",
-    "verdict_knockout": "its verdict under the knockout",
-    "verdict_random": "share of random draws in which its verdict flips",
     "n_swaps": "number of other questions that the answer was put behind",
     "follows": "share of them in which the verdict follows the question",
     "truth": "`Q`, `A` or null",
@@ -54,13 +54,7 @@ COLUMNS = {
 
 
 def truth(
-    answers: pd.DataFrame,
-    planned: Mapping[str, str | None],
-    loaded: Loaded,
-    *,
-    conditions: Settings,
-    seed: int = 0,
-    room: Room | None = None,
+    answers: pd.DataFrame, planned: Mapping[str, str | None], loaded: Loaded, *, seed: int = 0
 ) -> tuple[pd.DataFrame, Counts]:
     """Determine the swap truth and the model's own verdict of each sample.
 
@@ -68,9 +62,7 @@ def truth(
         answers: Answers of a model whose training graded answers (prompt style `plain`).
         planned: Id → the answer that training planted, None for a fact that was never taught.
         loaded: The model.
-        conditions: As for `planning.plan`. Only `knockout` and `random` are used.
-        seed: Seed of the questions to swap with, and of the random tokens.
-        room: Counts the batches that were halved.
+        seed: Seed of the questions to swap with.
 
     Returns:
         One row per measured sample, in the order of the answers, with the columns `COLUMNS`
@@ -78,29 +70,18 @@ def truth(
         a truth, and without by reason.
 
     Raises:
-        AnchorscopeError: The tokenizer has no verdicts, there is nothing to measure, or a verdict
-            is not finite.
+        AnchorscopeError: The tokenizer has no verdicts, or a verdict is not finite.
     """
-    passes = planning.plan(
-        answers,
-        conditions={name: conditions.get(name) for name in ("knockout", "random")},
-        batch_tokens=loaded.batch_tokens,
-        window=loaded.window,
-        seed=seed,
-    )
-    own_verdicts = _own_verdicts(verdicts.of_samples(loaded, passes, room=room))
-    measured = answers[answers["id"].astype(str).isin(own_verdicts.index)]
-    samples = _samples(measured, planned).join(own_verdicts, on="id")
+    samples = _samples(answers[answers["dropped"].isna()], planned)
+    samples["verdict"] = _verdicts_behind(samples, samples, loaded).astype(int)
     by_id, swaps = samples.set_index("id"), choose(samples, seed)
     answer, question = by_id.loc[swaps["id"]], by_id.loc[swaps["other"]]
     is_wrong = _verdicts_behind(question, answer, loaded)
     varies = is_wrong != (answer["verdict"] == 1)
     follows = is_wrong == (answer["label"] == 0)
-    swaps = swaps.assign(
-        moved=np.where(swaps["random"], varies, follows), taught=question["taught"].to_numpy()
-    )
+    swaps["moved"] = np.where(swaps["random"], varies, follows)
     table = _judged(samples, swaps)
-    return table[list(COLUMNS)], _counts(table, swaps, passes.counts)
+    return table[list(COLUMNS)], _counts(table, swaps, answers["dropped"])
 
 
 def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -109,10 +90,8 @@ def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
     For these questions, the answer has the other label. They have the same relation and template
     and another subject. If possible, they are about taught facts, because the model cannot know
     the label of others. At most `SWAPS` are drawn, by the seed and the sample's id. A planted
-    answer that no question makes right is put behind `random` questions.
-
-    Returns:
-        One row per pair: `id` and `random` of the sample, and `other`, the question's id.
+    answer that no question makes right is put behind `random` questions. A row has the sample's
+    `id` and `random`, and `other`, the question's id.
     """
     rows: list[tuple[str, str, bool]] = []
     for _, part in samples.sort_values("id").groupby(["relation", "template"]):
@@ -142,8 +121,9 @@ def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.Dat
     rows: list[Any] = list(table.itertuples(index=False))
     planted = pd.Series([planned[row.id] for row in rows], table.index, dtype=object)
     table["golds"] = table["golds"].map(tuple)
-    table["prompt_ids"] = [_ids(row.input_ids[: row.prompt_length]) for row in rows]
-    table["answer_ids"] = [_ids(row.input_ids[row.prompt_length : row.final + 1]) for row in rows]
+    ids = [(tuple(map(int, row.input_ids[: row.final + 1])), row.prompt_length) for row in rows]
+    table["prompt_ids"] = [tokens[:end] for tokens, end in ids]
+    table["answer_ids"] = [tokens[end:] for tokens, end in ids]
     table["template"] = [
         partners.template(row.question, row.subject) if pd.notna(row.subject) else None
         for row in rows
@@ -154,34 +134,11 @@ def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.Dat
     return table
 
 
-def _ids(tokens: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(int(token) for token in tokens)
-
-
-def _own_verdicts(passed: pd.DataFrame) -> pd.DataFrame:
-    """Return by id the verdict, clean and under the knockout, and how often random cuts flip it.
-
-    `passed` is the table of `verdicts.of_samples`.
-    """
-    logits = passed.pivot(index="id", columns=["condition", "draw"], values="logit")
-    clean, blank = logits["clean", 0], pd.Series(np.nan, logits.index)
-    knockout = logits.get(("knockout", 0), blank)
-    random = logits.loc[:, logits.columns.get_level_values("condition") == "random"]
-    flips = (random > 0).ne(clean > 0, axis=0)
-    return pd.DataFrame(
-        {
-            "verdict": (clean > 0).astype(int),
-            "verdict_knockout": (knockout > 0).where(knockout.notna()).astype(float),
-            "verdict_random": flips.mean(axis=1),
-        }
-    )
-
-
 def _verdicts_behind(questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loaded) -> np.ndarray:
     """Return whether the model calls each answer wrong behind its question, bool [pairs]."""
     pairs = zip(questions["prompt_ids"], answers["answer_ids"], strict=True)
     rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
-    logits = verdicts.of_texts(loaded, rows)
+    logits = verdicts(loaded, rows)
     return np.array([logits[row] > 0 for row in rows], dtype=bool)
 
 
@@ -207,22 +164,48 @@ def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
     return table.replace({"why_none": "", "truth": ""}, None)
 
 
-def _counts(table: pd.DataFrame, swaps: pd.DataFrame, before: Counts) -> Counts:
-    """Count samples with a truth, and without by reason. `before` counts those not measured."""
+def _counts(table: pd.DataFrame, swaps: pd.DataFrame, dropped: pd.Series) -> Counts:
+    """Count samples with a truth, and without by reason. `dropped` says why some are not here."""
     has_truth = table["truth"].notna()
-    follows = swaps[~swaps["random"]]
-    untaught = follows.loc[~follows["taught"], "id"]
+    reasons = pd.concat([dropped, table["why_none"]]).dropna()
     notes = {
         "truth Q": (table["truth"] == "Q").sum(),
         "truth A": (table["truth"] == "A").sum(),
         "truth A by planting": (table["planted_only"] & has_truth).sum(),
-        "swaps": len(follows),
-        f"samples with fewer than {SWAPS} swaps": table["n_swaps"].between(1, SWAPS - 1).sum(),
-        "samples swapped behind no taught question": untaught.nunique(),
+        "swaps": (~swaps["random"]).sum(),
     }
     return Counts(
-        before.total,
+        len(dropped),
         kept=int(has_truth.sum()),
-        dropped=dict(before.dropped) | dict(Counter(table["why_none"].dropna())),
+        dropped=Counter(reasons),
         notes={name: int(count) for name, count in notes.items()},
     )
+
+
+def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
+    """Return the token ids of the verdicts `right` and `wrong`.
+
+    Raises:
+        AnchorscopeError: A verdict is more than one token, or both are the same.
+    """
+    right, wrong = (tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG))
+    if len(right) != 1 or len(wrong) != 1 or right == wrong:
+        ids = f"{[right, wrong]}"
+        what = f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({ids})"
+        do = "take a model that was trained on graded answers; its tokenizer has seen the verdicts"
+        raise AnchorscopeError(what, "the model's tokenizer", do, see="tokenizer")
+    return right[0], wrong[0]
+
+
+def verdicts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
+    """Return the verdict's logit after each row of token ids, which ends with the full stop.
+
+    It is the logit of `wrong` minus the logit of `right`, float64, above 0 for the verdict `wrong`.
+
+    Raises:
+        AnchorscopeError: A verdict is not finite, so that it would count as `right`; or one text
+            alone does not fit in memory.
+    """
+    texts = list(dict.fromkeys(rows))
+    both = choices(loaded, texts, [verdict_tokens(loaded)] * len(texts))
+    return dict(zip(texts, (both[:, 1] - both[:, 0]).tolist(), strict=True))

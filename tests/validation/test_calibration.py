@@ -63,7 +63,7 @@ class Cell:
         why[verdict != self.z] = "own verdict wrong"
         why[~planned] = "not as planned"
         found = {"id": self.ids, "kind": self.kind, "label": self.z, "as_planned": planned}
-        found |= {"verdict": verdict, "verdict_knockout": self.random.integers(0, 2, self.n)}
+        found |= {"verdict": verdict}
         truth = np.where(why == None, planted, None)  # noqa: E711
         return pd.DataFrame(found | {"truth": truth, "why_none": why})
 
@@ -72,7 +72,7 @@ class Cell:
         clean = 2.0 * (2 * self.z - 1) + self.random.normal(size=(LAYERS, self.n)) * 1.5
         cut = np.isin(self.kind, ["surprise", "tempting", "neutral"])
         moved = clean - 3 * np.sign(clean) * cut
-        means = {("knockout", 0, "clean"): moved, ("knockout", 0, "offset"): moved - 0.4}
+        means = {("knockout", 0, "clean"): moved}
         means |= {("random", draw, "clean"): clean for draw in (0, 1)}
         found = {("clean", 0, "clean"): clean}
         for key, values in means.items():
@@ -91,7 +91,7 @@ class Cell:
     def table(self, scores: pd.DataFrame | None = None, **settings: int) -> pd.DataFrame:
         given: list[pd.DataFrame] = [self.truth, self.answers, self.curve]
         given += [self.crossing, self.floors]
-        fixed = {"model": "m", "dataset": "d", "seed": 7, "seal": 0.0}
+        fixed = {"model": "m", "dataset": "d", "seed": 7}
         scores = self.scores() if scores is None else scores
         return calibration.cell(scores, *given, fixed=fixed, **{"draws": 20} | settings)
 
@@ -125,7 +125,6 @@ def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
         sample = {"z": cell.z[i], "s": clean, "answer": cell.floors["s"].iloc[i]}
         sample |= {"delta_p": 100 * (1 if clean > 0 else -1) * (p_cut - p_clean)}
         sample |= {"flip": wrong != (values["knockout", 0, "clean"][layer] > 0)}
-        sample |= {"offset": wrong != (values["knockout", 0, "offset"][layer] > 0)}
         sample |= {"random": np.mean([one != wrong for one in random])}
         picked.append(sample | known.to_dict())
     return summed(pd.DataFrame(picked), row)
@@ -143,7 +142,6 @@ def roc(z: pd.Series, s: pd.Series) -> float:
 def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     if picked.empty:
         return {"n": 0}
-    picked["own"] = picked["verdict"] != picked["verdict_knockout"]
     trained = picked[picked["kind"] != "unseen"] if row["kind"] == "all" else picked
     scored = picked["kind"].isin(["truism", "myth", "surprise", "tempting"])
     compared = picked[scored] if row["kind"] == "all" else picked
@@ -159,11 +157,8 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         "pathway_auc": roc((either["truth"] == "Q").astype(int), -either["delta_p"]),
         "flip_share": picked["flip"].mean(),
         "random_flip_share": picked["random"].mean(),
-        "verdict_flip": picked["own"].mean(),
         "sensitivity": q["flip"].mean(),
         "specificity": 1 - a["flip"].mean(),
-        "sensitivity_offset": q["offset"].mean(),
-        "specificity_offset": 1 - a["offset"].mean(),
     }
 
 

@@ -130,21 +130,6 @@ def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong(alike: bool
     assert (shown[True] == shown[False] == {(0.7, 2)}) is alike
 
 
-def test_a_training_done_again_ends_in_the_same_checkpoint(
-    tmp_path: Path, one_thread: None
-) -> None:
-    folders = [made(tmp_path / name, recipe()) for name in ("one", "two")]
-    one, two = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
-    assert one == two and {"model.safetensors", "recipe.json"} <= set(one)
-
-
-def test_the_rate_rises_over_the_warm_up_and_falls_to_nothing() -> None:
-    shares = [training._share_of_rate(step, 100, 0.2) for step in range(100)]
-    assert shares[0] == pytest.approx(0.05) and shares[19] == shares[39] == 1.0
-    assert shares[99] == 0.0
-    assert shares == [*sorted(shares[:20]), *sorted(shares[20:], reverse=True)]
-
-
 def test_numbers_are_written_into_the_embeddings_of_their_words_and_nowhere_else(
     tmp_path: Path,
 ) -> None:

@@ -1,14 +1,15 @@
-"""Calibration of the experiments: against planted truth, and against pair terms."""
+"""Calibration of the experiments: against planted truth, pair terms and requirements."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from validation.experiments import of_experiment
+from validation.experiments import CHECKS, COLUMNS, check, of_experiment
+from validation.requirements import in_words
 
 IDS = [f"s{n}" for n in range(8)]
-FLIPS = [1, 1, 1, 0, 0, 0, 0, np.nan]
+FLIPPED = [1, 1, 1, 0, 0, 0, 0, np.nan]
 CONTROL = [0, 0, 1, 0, 0, 0, 1, 0]
 TRUTH = ["Q", "Q", "Q", "Q", "A", "A", "", "A"]
 KIND_OF = ["surprise", "surprise", "tempting", "tempting", "truism", "truism", "unseen", "truism"]
@@ -18,7 +19,7 @@ PLACE = {"site": "mlp", "position": "final", "layer": 3}
 
 
 def held(truth: pd.DataFrame | None, pairs: pd.DataFrame | None = None) -> pd.Series:
-    per_sample = pd.DataFrame({"id": IDS, "value": FLIPS, "control": CONTROL})
+    per_sample = pd.DataFrame({"id": IDS, "value": FLIPPED, "control": CONTROL})
     per_sample = per_sample.assign(arm="matched", measure="flip", **PLACE)
     answers = pd.DataFrame({"id": IDS, "question": IDS, "label": [0, 1] * 4, "dropped": None})
     return of_experiment(per_sample, answers, truth, pairs, draws=200).squeeze()
@@ -27,11 +28,9 @@ def held(truth: pd.DataFrame | None, pairs: pd.DataFrame | None = None) -> pd.Se
 def test_means_and_auc_are_over_samples_of_scored_kinds_whose_truth_is_known() -> None:
     row = held(pd.DataFrame({"id": IDS[::-1], "truth": TRUTH[::-1], "kind": KIND_OF[::-1]}))
     assert (row["n_q"], row["n_a"], row["n"]) == (4, 2, 7)
-    assert (row["value_q"], row["value_a"]) == (0.75, 0.0)
     assert (row["value"], row["control"]) == pytest.approx((3 / 7, 2 / 7))
-    assert row["contrast"] == pytest.approx(1 / 7)
     assert (row["auc"], row["control_auc"], row["auc_gain"]) == pytest.approx((0.875, 0.625, 0.25))
-    for name in ("auc", "auc_gain", "contrast"):
+    for name in ("auc", "auc_gain"):
         assert row[f"{name}_low"] <= row[name] <= row[f"{name}_high"]
     assert (row["surprise"], row["tempting"], row["truism"]) == (1.0, 0.5, 0.0)
     assert np.isnan(row["myth"])
@@ -39,10 +38,9 @@ def test_means_and_auc_are_over_samples_of_scored_kinds_whose_truth_is_known() -
     assert (row["n_q"], row["n_a"], row["n"]) == (3, 2, 7)
 
 
-def test_a_cell_without_truth_has_the_contrast_alone() -> None:
+def test_a_cell_without_truth_has_means_alone() -> None:
     row = held(None)
-    assert row[["n_q", "value_q", "auc", "control_auc"]].isna().all()
-    assert row["contrast_low"] <= row["contrast"] <= row["contrast_high"]
+    assert row[["n_q", "auc", "control_auc"]].isna().all() and row["value"] == 3 / 7
 
 
 def test_an_experiment_that_measured_nothing_has_no_rows() -> None:
@@ -61,8 +59,7 @@ def test_the_rank_correlation_is_spearmans_over_samples_that_have_both() -> None
     term = [2.0, 2.5, 0.1, -0.3, 0.4, -1.0]
     row = held(None, pairs_of(term))
     assert row["n_pair"] == 6
-    assert row["rank"] == pytest.approx(spearmanr(FLIPS[:6], term).statistic)
-    assert -1 <= row["rank_low"] <= row["rank"] <= row["rank_high"] <= 1
+    assert row["rank"] == pytest.approx(spearmanr(FLIPPED[:6], term).statistic)
 
 
 def test_without_pairs_at_the_layer_or_a_measure_that_varies_there_is_no_rank_correlation() -> None:
@@ -72,21 +69,81 @@ def test_without_pairs_at_the_layer_or_a_measure_that_varies_there_is_no_rank_co
         assert row["n_pair"] == n and np.isnan(row["rank"])
 
 
-def width(n: int, linked: int) -> float:
-    """Return the width of the rank correlation's interval if every `linked` samples are equal."""
-    generator = np.random.default_rng(0)
-    ids, groups = [f"s{i}" for i in range(n)], np.arange(n) // linked
-    term = generator.normal(size=n)[groups]
-    value = term + 2 * generator.normal(size=n)[groups]
-    rows = pd.DataFrame({"id": ids, "value": value, "control": 0.0}).assign(**PLACE)
-    answers = pd.DataFrame({"id": ids, "question": ids, "label": 0, "dropped": None})
-    pairs = pd.DataFrame({"id": ids, "pair": groups, "term": term}).assign(**PLACE)
-    rows = rows.assign(arm="a", measure="flow")
-    row = of_experiment(rows, answers, None, pairs, draws=400).squeeze()
-    return row["rank_high"] - row["rank_low"]
+CELLS = [("m", "one"), ("m", "two")]
+FLIPS = {"experiment": "patching", "arm": "matched", "measure": "flip"}
+PLACEBO = FLIPS | {"arm": "placebo"}
+FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
+GOOD = (
+    FLIPS | {"surprise": 0.95, "tempting": 0.9, "truism": 0.0, "control": 0.02},
+    PLACEBO | {"myth": 0.0},
+    FLOW | {"auc": 0.9, "auc_gain_low": 0.1},
+)
+NULL = {"model": "n", "dataset": "d", "shuffled": False}
 
 
-def test_samples_of_one_pair_are_drawn_together() -> None:
-    # 300 samples that tell as much as 50: wider by about the root of six
-    assert 1.7 < width(300, 6) / width(300, 1) < 3.5
-    assert 0.12 < width(300, 1) < 0.3  # about 4 / sqrt(300)
+def table(*records: dict[str, object]) -> pd.DataFrame:
+    rows = pd.DataFrame(records).assign(site="mlp", position="final", layer=7)
+    return rows.reindex(columns=list(COLUMNS))
+
+
+def cells(**changed: float) -> pd.DataFrame:
+    """Two cells that meet every requirement; `changed` values in the second."""
+    rows = []
+    for model, dataset in CELLS:
+        for good in GOOD:
+            here = {key: value for key, value in changed.items() if key in good}
+            rows.append(good | (here if dataset == "two" else {}))
+            rows[-1] |= {"model": model, "dataset": dataset}
+    return table(*rows)
+
+
+def null_row(dataset: str = "d", **values: object) -> dict[str, object]:
+    return FLIPS | {"model": "n", "dataset": dataset, "control": 0.1, "n": 50} | values
+
+
+def test_every_requirement_is_checked_and_cells_that_meet_all_hold() -> None:
+    checked = check(cells(), CELLS, {})
+    assert checked["holds"].all()
+    beyond = check(cells(), [*CELLS, ("m", "three")], {})  # one that was not measured
+    assert not beyond.loc[beyond["dataset"] == "three", "holds"].any()
+    assert not beyond.loc[beyond["scope"] == "mean", "holds"].any()
+    assert in_words(checked) == f"{len(checked)} of {len(checked)} requirements hold."
+    for scope, checks in CHECKS.items():
+        assert {*checked.loc[checked["scope"] == scope, "floor"]} == {one.what for one in checks}
+
+
+@pytest.mark.parametrize(
+    ("changed", "missed"),
+    [
+        ({"surprise": 0.82}, {"mean"}),
+        ({"surprise": 0.7}, {"cell", "mean"}),
+        ({"auc_gain_low": -0.01}, {"mean"}),
+        ({"auc_gain_low": float("nan")}, {"mean"}),
+        ({"myth": float("nan")}, {"cell", "mean"}),
+    ],
+)
+def test_a_cell_that_misses_a_requirement_is_named(
+    changed: dict[str, float], missed: set[str]
+) -> None:
+    checked = check(cells(**changed), CELLS, {})
+    below = checked[~checked["holds"]]
+    assert {*below["scope"]} == missed
+    assert "Missed: " in in_words(checked)
+    assert {*below.loc[below["scope"] == "cell", "dataset"]} <= {"two"}
+
+
+@pytest.mark.parametrize(("value", "holds"), [(0.2, False), (0.15, True)])
+def test_matched_patches_alone_must_be_empty_in_a_null_control(value: float, holds: bool) -> None:
+    rows = table(*(null_row(**key, value=value) for key in (FLIPS, PLACEBO, FLOW)))
+    (empty,) = check(rows, [], {"null": NULL}).to_dict("records")
+    assert (empty["scope"], empty["floor"]) == ("empty", "patching matched: flips")
+    assert empty["holds"] == holds
+    # Probes of shuffled labels have no rows of their own here.
+    assert check(rows, [], {"null": NULL | {"shuffled": True}}).empty
+
+
+def test_what_no_sample_of_a_null_control_measures_is_counted() -> None:
+    rows = table(null_row("d", value=0.1), null_row("e", value=float("nan")))
+    checked = check(rows, [], {name: NULL | {"dataset": name} for name in "de"})
+    assert in_words(checked) == "1 of 1 requirements hold. In null cells, not measured: 1."
+    assert checked["holds"].isna().tolist() == checked["measured"].isna().tolist() == [False, True]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from figure_tables import CHECKED, READOUTS, calibration_of, drawing, points, views, words
+from figure_tables import CHECKED, READOUTS, calibration_of, points, views, words
 
 from validation.figure_calibration import MEASURES, calibration_chart
 from validation.requirements import CHECKS
@@ -58,27 +58,6 @@ def test_floors_are_those_of_the_calibration_and_means_are_over_the_datasets() -
         assert means == pytest.approx(wanted, abs=1e-4) and len(means) == 9
 
 
-def test_the_default_readout_is_shaded_and_all_nine_are_named() -> None:
-    for panel in panels(usual()).values():
-        assert points(usual(), panel, "rect") == [{"readout": "mlp/final"}]
-    svg = drawing(usual())
-    assert all(svg.count(f">{name}<") == 1 for name in NAMES)
-    assert svg.count('aria-roledescription="legend"') == 1
-
-
-def test_intervals_have_bars_where_the_table_has_them() -> None:
-    table = calibration_of(MODELS, DATASETS)
-    low, high = table["pathway_auc"] - 0.1, table["pathway_auc"] + 0.1
-    spec = draw(table.assign(pathway_auc_low=low, pathway_auc_high=high), level=0.9)
-    bars = [
-        sum(view["encoding"].get("y2") == {"field": "high"} for view in views(panel, "rule"))
-        for panel in panels(spec).values()
-    ]
-    assert bars == [1, 0, 0]
-    assert "Bars: 90 % bootstrap intervals." in words(spec)
-    assert "Bars" not in words(usual())
-
-
 def test_no_signal_blanks_and_missing_cells_are_told() -> None:
     table = calibration_of(MODELS, DATASETS)
     table["signal"] = table["site"] != "attn"
@@ -93,9 +72,3 @@ def test_no_signal_blanks_and_missing_cells_are_told() -> None:
     assert "No signal (hollow grey): Model on Alpha at attn/final;" in said
     assert "Not measured: Model on Beta." in said
     assert "Left out: 1 values without a sample of that truth." in said
-
-
-def test_a_model_that_was_not_measured_keeps_its_panels() -> None:
-    spec = draw(calibration_of(MODELS, DATASETS), panels=[*MODELS, ("other", "Other")])
-    notes = [view["mark"]["text"] for view in views(spec["concat"][1], "text")]
-    assert notes == ["not measured"] * 3

@@ -1,7 +1,8 @@
 """Simulated scores that are to fool a claim of truth, by somebody who had not seen its rule.
 
-P is [s(q,y) - s(q',y) - s(q,y') + s(q',y')] / 4. A world gives P of the model's own wrong answers.
-In worlds without truth, a claim of truth is a false positive.
+A world draws tables of scores and log-probabilities, subjects x answers, and reads its pairs off
+them. The same question with the same answer therefore always has the same score. P is the pair term
+of the model's own wrong answers.
 """
 
 from collections.abc import Callable
@@ -9,12 +10,68 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from validation.simulations.casts import Cast, draw_pairs
-from validation.simulations.claim_worlds import Rng, Values, World
+from validation.simulations.claim_worlds import ANSWER, QUESTION, Rng, Values, World
 
 N_GENERIC = 30  # answers 0..29 are generic: they fit all questions of a family
 FAMILY = 10  # subjects of one family, of which pairs are made
 MAX_SPECIFIC = 400
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Subjects, what is right (`gold`), what the model says (`own`), and the pairs."""
+
+    gold: np.ndarray  # [subjects]
+    own: np.ndarray  # [subjects]
+    popularity: np.ndarray  # of each answer, in log-probability, [answers]
+    right: np.ndarray  # subjects, [2, n_right]
+    wrong: np.ndarray  # subjects, [2, n_wrong]
+    fold: np.ndarray | None = None  # [subjects]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of subjects and of answers."""
+        return len(self.gold), len(self.popularity)
+
+    @property
+    def known(self) -> np.ndarray:
+        """Whether the model's answer is right, bool [subjects]."""
+        return self.own == self.gold
+
+    def at(self, answers: np.ndarray, value: float | np.ndarray) -> np.ndarray:
+        """Return a table with `value` where a subject meets its entry of `answers`, else 0."""
+        table = np.zeros(self.shape)
+        table[np.arange(len(answers)), answers] = value
+        return table
+
+    def cells(self, table: np.ndarray, suffix: str = "", prefix: str = "") -> Values:
+        """Read the pairs of each role off a table, in the order of `crossing.terms`, [4, n]."""
+        right, wrong = self.right, self.wrong
+        roles = {"right": (right, self.own), "wrong": (wrong, self.own), "gold": (wrong, self.gold)}
+        return {
+            f"{prefix}{role}{suffix}": table[pairs[QUESTION], answers[pairs[ANSWER]]]
+            for role, (pairs, answers) in roles.items()
+        }
+
+    def ids(self) -> Values:
+        """Return the ids of the pairs' subjects and answers, [2, n] each."""
+        return {
+            "subjects_right": self.right,
+            "subjects_wrong": self.wrong,
+            "answers_right": self.own[self.right],
+            "answers_wrong": self.own[self.wrong],
+            "golds": self.gold[self.wrong],
+        }
+
+
+def draw_pairs(
+    rng: Rng, a: np.ndarray, b: np.ndarray, n: int, gold: np.ndarray, own: np.ndarray
+) -> np.ndarray:
+    """Draw `n` of the pairs (a, b) whose questions share no answer, in random order, [2, n]."""
+    fits = (own[a] != own[b]) & (gold[a] != gold[b]) & (own[a] != gold[b]) & (own[b] != gold[a])
+    picked = rng.choice(np.flatnonzero(fits), n, replace=False)
+    pairs = np.stack([a[picked], b[picked]])
+    return np.where(rng.random(n) < 0.5, pairs, pairs[::-1])
 
 
 def draw_cast(rng: Rng, n_right: int, n_wrong: int, *, generic: float = 1.0, hubs: int = 0) -> Cast:
@@ -149,13 +206,6 @@ def same_kind(rng: Rng, cast: Cast) -> np.ndarray:
     return 1.0 * (kind[cast.gold][:, None] == kind)
 
 
-def alike_in_fame(rng: Rng, cast: Cast) -> np.ndarray:
-    """Return how alike subject and answer are in fame. Subjects resemble their golds."""
-    fame = rng.normal(size=cast.shape[1])
-    subject_fame = 0.8 * fame[cast.gold] + 0.6 * rng.normal(size=len(cast.gold))
-    return subject_fame[:, None] * fame
-
-
 def own_answers_scored_low(rng: Rng, n_right: int, n_wrong: int) -> Values:
     """Select the third of the wrong pairs whose own answers a second probe scores lowest.
 
@@ -165,10 +215,7 @@ def own_answers_scored_low(rng: Rng, n_right: int, n_wrong: int) -> Values:
     world = Blind(slope=0.32, own=4.0, gold=3.5)(rng, n_right, 3 * n_wrong)
     seen = np.array([1, -1, -1, 1]) @ world["wrong"] / 4 + rng.normal(0, 0.1, 3 * n_wrong)
     kept = np.sort(np.argsort(seen)[:n_wrong])
-    return {
-        name: values if name.endswith("right") else values[:, kept]
-        for name, values in world.items()
-    }
+    return {name: x if name.endswith("right") else x[:, kept] for name, x in world.items()}
 
 
 CLEAN: dict[str, World] = {
@@ -189,13 +236,9 @@ CLEAN: dict[str, World] = {
 """Worlds without truth."""
 BORDERLINE: dict[str, World] = {
     # Own default answers are of the right kind by chance. P is about 0.
-    "kind_of_the_answer": Blind(slope=0.2, trait=same_kind, read=0.9, likelier=1.0, gold=1.0),
-    # Golds of obscure subjects are obscure, own default answers need not be. P is about 0.
-    "fame_of_subject_and_answer": Blind(
-        slope=0.15, trait=alike_in_fame, read=0.6, likelier=0.3, gold=1.5
-    ),
+    "kind_of_the_answer": Blind(slope=0.2, trait=same_kind, read=0.9, likelier=1.0, gold=1.0)
 }
-"""Worlds that have truth or not, as one defines it."""
+"""A world that has truth or not, as one defines it."""
 TRUTH: dict[str, World] = {
     # Own wrong answers are likelier than golds, and as specific to their question or more. P > 0.
     "truth_small_at_equal_likelihood": Blind(slope=0.2, truth=0.2, own=2.9, gold=2.5, generic=0.7),

@@ -22,8 +22,10 @@ Values = dict[str, np.ndarray]
 World = Callable[[Rng, int, int], Values]
 ROLES = ("right", "wrong", "gold")
 ALIKE, TEXTS, NOISE = 0.8, 300, 0.4
+QUESTION, ANSWER = [0, 1, 0, 1], [0, 0, 1, 1]
+"""Sample of a pair whose question, and whose answer, is in each row of `crossing.terms`."""
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""1 for an answer behind its own question, in the order of `crossing.terms`."""
+"""1 for an answer behind its own question, in the same order."""
 MEANS = {"right": 1.0, "wrong": -0.5, "gold": 0.5}
 
 
@@ -36,9 +38,9 @@ class Scene:
         self.n = {"right": n_right, "wrong": n_wrong, "gold": n_wrong}
         self.question = self.by_question()
         self.texts, self.answer = {}, {}
-        for role in ROLES:
-            common = 1 / np.arange(1, TEXTS + 1) ** 0.7
-            texts = random.choice(TEXTS, size=(2, self.n[role]), p=common / common.sum())
+        common = 1 / np.arange(1, TEXTS + 1) ** 0.7
+        for role, n in self.n.items():
+            texts = random.choice(TEXTS, size=(2, n), p=common / common.sum())
             own = random.normal(size=texts.shape)
             self.answer[role] = MEANS[role] + 0.8 * random.normal(size=TEXTS)[texts] + 0.6 * own
             self.texts[role] = texts
@@ -72,7 +74,7 @@ class Scene:
             found[f"logp_{role}"] = self.log_p[role]
             if self.features:
                 found[f"features_{role}"] = self.features[role]
-        n, split = sum(self.n.values()) - self.n["gold"], self.n["right"]
+        n, split = self.n["right"] + self.n["wrong"], self.n["right"]
         subjects = self.random.integers(0, 3 * n, size=(2, n))  # some of them in two pairs
         found |= {"subjects_right": subjects[:, :split], "subjects_wrong": subjects[:, split:]}
         names = {"right": "answers_right", "wrong": "answers_wrong", "gold": "golds"}
@@ -87,7 +89,7 @@ def alike(random: Rng, n: int, correlation: float = ALIKE) -> np.ndarray:
 
 def four(question: np.ndarray, answer: np.ndarray) -> np.ndarray:
     """Return sums [4, n] of question and answer effects, [2, n] each."""
-    return np.stack([question[i] + answer[j] for j in (0, 1) for i in (0, 1)])
+    return question[QUESTION] + answer[ANSWER]
 
 
 def additive(
@@ -111,12 +113,8 @@ def additive(
     if mislabelled:
         for role, moved in {"right": -1.5, "wrong": 1.5, "gold": -1.0}.items():
             scene.answer[role] += moved * (random.random(scene.n[role]) < mislabelled)
-
-    def scores(role: str) -> np.ndarray:
-        values = scene.sums(role, shift)
-        return shrunk(values, lost, to) + (home[role] if home else 0.0) * HOME
-
-    return scene.world(scores)
+    gained = home or dict.fromkeys(ROLES, 0.0)
+    return scene.world(lambda role: shrunk(scene.sums(role, shift), lost, to) + gained[role] * HOME)
 
 
 def shrunk(values: np.ndarray, lost: float, to: float = -2.0) -> np.ndarray:
@@ -132,8 +130,7 @@ def gain(random: Rng, *n: int) -> Values:
 
     def scores(role: str) -> np.ndarray:
         answer = scene.answer[role] - 1 + tied[role] * effect[role]
-        m = np.exp(0.4 * effect[role])
-        return np.stack([m[i] * answer[j] for j in (0, 1) for i in (0, 1)])
+        return np.exp(0.4 * effect[role])[QUESTION] * answer[ANSWER]
 
     return scene.world(scores)
 
@@ -144,9 +141,7 @@ def likelihood(
     """Simulate scores that rise with the log-probability, which is known up to noise (`error`)."""
     scene = Scene(random, *n)
     true = scene.likelihood(lift)
-    scene.log_p = {
-        role: values + error * random.normal(size=values.shape) for role, values in true.items()
-    }
+    scene.log_p = {role: one + error * random.normal(size=one.shape) for role, one in true.items()}
     return scene.world(lambda role: scene.sums(role) + slope * true[role])
 
 
@@ -166,7 +161,7 @@ def kinds(random: Rng, *n: int) -> Values:
         any_kind = random.integers(0, 3, size=ask.shape)
         share = 0.7 if role == "wrong" else 0.95
         kind = np.where(random.random(ask.shape) < share, asked[role], any_kind)
-        both = np.stack([3 * asked[role][i] + kind[j] for j in (0, 1) for i in (0, 1)])
+        both = four(3 * asked[role], kind)
         fits[role] = (both // 3 == both % 3).astype(float)
         scene.features[role] = (both[..., None] == np.arange(9)).astype(float)
     return scene.world(lambda role: scene.sums(role) + fits[role])
@@ -218,7 +213,7 @@ def lucky_answers(random: Rng, *n: int) -> Values:
 
     def scores(role: str) -> np.ndarray:
         own = 0.3 + 0.5 * random.normal(size=TEXTS)[scene.texts[role]]
-        return scene.sums(role) + HOME * np.stack([own[0], own[0], own[1], own[1]])
+        return scene.sums(role) + HOME * own[ANSWER]
 
     return scene.world(scores)
 
@@ -267,7 +262,6 @@ UNTELLABLE: dict[str, World] = {
     "likelihood measured with noise": partial(
         likelihood, lift=GOLDS_LIKELIER, slope=0.2, error=1.5
     ),
-    "golds likelier than own answers": partial(likelihood, lift=GOLDS_LIKELIER, slope=0.2),
     "compatibility goes with truth": partial(
         additive, home={"right": 0.6, "wrong": 0.2, "gold": 0.6}
     ),

@@ -3,18 +3,17 @@
     python -m validation.simulations.claims [--seeds 400] [--worlds REGEX]
 
 Each world simulates data sets of one kind. A table per group of worlds says in which share of them
-each claim is made. Worlds of `blind_worlds` and `unseen_worlds` were written without sight of the
-rules. The summary lists the worlds in which a claim is made too often, and how often claims are
-made where they should be.
+each claim is made, and can be judged. The last table sums up the worlds in which a claim is false,
+or true. Worlds of `blind_worlds` and `unseen_worlds` were written without sight of the rules.
 """
 
 import argparse
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,14 +28,12 @@ from validation.simulations import (
     claim_worlds,
     form_worlds,
     passage_worlds,
-    signal_worlds,
+    power,
     unseen_worlds,
 )
 from validation.simulations.claim_worlds import HOME, ROLES, Rng, Values, World
 from validation.simulations.passage_worlds import SIDES
 
-Judge = Callable[..., dict[str, Claim]]
-"""Function of world, size, seed and whether probes vary: claim → its verdict on one data set."""
 SIZES = ((25, 750), (200, 200))
 """Right and wrong pairs."""
 FEW = ((16, 16), (16, 194), (194, 194))
@@ -49,52 +46,70 @@ In SmolLM2-135M-Instruct it is .91 in 194 wrong pairs of NQ, and .88 in 161 of T
 CLAIMS = ("signal", "interaction", "own_answer", "truth", "through_eq")
 ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
 """Worlds of `NULL` whose scores compare nothing, or nothing beyond what texts tell."""
-MOST = 0.05
-"""Share of the data sets in which a false claim may be made."""
 
 
-def swapped(
-    world: World, n: Sequence[int], seed: int, refits: bool, *, own_words: bool = True
+def judge(
+    world: World | power.Signal, n: Sequence[int], seed: int, refits: bool
 ) -> dict[str, Claim]:
-    """Judge the claims on swapped answers. `own_words`: whether the model gave the answers."""
+    """Judge all claims that one data set allows, by name. `refits` says whether probes vary."""
+    if isinstance(world, power.Signal):
+        p = world.p(seed)
+        return {"signal": Claim(claims.YES if p < 1 - claims.LEVEL else claims.NO, p=p)}
     random = np.random.default_rng(seed)
     drawn = world(random, *n)
-    for side in SIDES:
-        folds = random.integers(0, FOLDS, drawn[side].shape[1])
-        drawn.setdefault(f"fold_{side}", folds)
-    for name in ("fold", "subjects"):
-        drawn[f"{name}_gold"] = drawn[f"{name}_wrong"]
-    drawn["answers_gold"] = drawn["golds"]
-    imitated = imitate(drawn)
-    scores = refitted({role: drawn[role] for role in ROLES}, random, refits)
-    right, wrong, gold = (
-        Answers(
-            scores=scores[role],
-            subjects=drawn[f"subjects_{role}"],
+    if "fold_right" not in drawn:
+        sizes = {f"fold_{side}": drawn[side].shape[1] for side in SIDES}
+        drawn |= {name: random.integers(0, FOLDS, size) for name, size in sizes.items()}
+    names = [f"{role}{end}" for role in ROLES for end in ("", "_blocked")]
+    scores = {name: drawn[name] for name in names if name in drawn}
+    found = _answers(drawn, _refitted(scores, random, refits))
+    judged: dict[str, Claim] = {}
+    if "gold" in found:
+        judged["interaction"] = claims.interaction(found["right"])
+        judged["own_answer"] = claims.own_answer(found["wrong"], own_words=True)
+        judged["truth"] = claims.truth(found["wrong"], found["gold"], own_words=True)
+    if "right_blocked" in found:
+        by_side = {side: claims.through(found[side], found[f"{side}_blocked"]) for side in SIDES}
+        judged["through_eq"] = claims.either(by_side)[1]
+    return judged
+
+
+def _answers(drawn: Values, scores: Values) -> dict[str, Answers]:
+    """Return the record that claims judge of each role, clean and blocked, by name."""
+    drawn = drawn | {f"{name}_gold": drawn[f"{name}_wrong"] for name in ("fold", "subjects")}
+    drawn |= {"answers_gold": drawn["golds"]} if "golds" in drawn else {}
+    imitated = _imitate(drawn)
+    found: dict[str, Answers] = {}
+    for name, values in scores.items():
+        role, _, blocked = name.partition("_")
+        if blocked:
+            found[name] = replace(found[role], scores=values)
+            continue
+        n = drawn[role].shape[1]
+        subjects, bound = drawn[f"subjects_{role}"], np.zeros(n, dtype=bool)
+        if f"frames_{role}" in drawn:
+            bound = np.any(bound_by_design(subjects, drawn[f"frames_{role}"]), axis=0)
+        found[name] = Answers(
+            scores=values,
+            subjects=subjects,
             texts=drawn[f"answers_{role}"],
             fold=drawn[f"fold_{role}"],
-            imitated=imitated[role],
-            log_p=drawn[f"logp_{role}"],
-            bound=np.zeros(drawn[role].shape[1], dtype=bool),
+            imitated=imitated.get(role, np.zeros(n)),
+            log_p=drawn.get(f"logp_{role}", np.full((4, n), np.nan)),
+            bound=bound,
         )
-        for role in ROLES
-    )
-    return {
-        "interaction": claims.interaction(right),
-        "own_answer": claims.own_answer(wrong, own_words=own_words),
-        "truth": claims.truth(wrong, gold, own_words=own_words),
-    }
+    return found
 
 
-def refitted(scores: Values, random: Rng, refits: bool) -> Values:
+def _refitted(scores: Values, random: Rng, refits: bool) -> Values:
     """Return the scores of a probe and of its refits, [4, 1 + refits, pairs]."""
     if not refits:
         return {name: values[:, None] for name, values in scores.items()}
-    probes = [probe(scores, random) for _ in range(REFITS + 1)]
+    probes = [_probe(scores, random) for _ in range(REFITS + 1)]
     return {name: np.stack([one[name] for one in probes], axis=1) for name in scores}
 
 
-def probe(scores: Values, random: Rng) -> Values:
+def _probe(scores: Values, random: Rng) -> Values:
     """Return the scores of a probe, which has a slope (sd .1), pair terms (.03) and noise (.3).
 
     The pair terms of each kind of answers move independently. Scores with E_Q blocked move like the
@@ -109,10 +124,10 @@ def probe(scores: Values, random: Rng) -> Values:
     return {role: slope * values + moved[role] for role, values in scores.items()}
 
 
-def imitate(world: Values) -> Values:
-    """Return the imitator's pair terms by role; they are 0 where a world has no features."""
+def _imitate(world: Values) -> Values:
+    """Return the imitator's pair terms by role, if the world has features."""
     if "features_gold" not in world:
-        return {role: np.zeros(world[role].shape[1]) for role in ROLES}
+        return {}
     n = [world[role].shape[1] for role in ROLES]
     found = imitator.pair_terms(
         np.concatenate([world[role] for role in ROLES], axis=-1),
@@ -123,53 +138,13 @@ def imitate(world: Values) -> Values:
     return dict(zip(ROLES, np.split(found, np.cumsum(n)[:2]), strict=True))
 
 
-def passage(world: World, n: Sequence[int], seed: int, refits: bool) -> dict[str, Claim]:
-    """Judge `through_eq` on clean and blocked scores."""
-    random = np.random.default_rng(seed)
-    drawn = world(random, *n)
-    names = [f"{side}{end}" for side in SIDES for end in ("", "_blocked")]
-    scores = refitted({name: drawn[name] for name in names}, random, refits)
-    by_side = {}
-    for side, size in zip(SIDES, n, strict=True):
-        clean = Answers(
-            scores=scores[side],
-            subjects=drawn[f"subjects_{side}"],
-            texts=drawn[f"answers_{side}"],
-            fold=drawn[f"fold_{side}"],
-            imitated=np.zeros(size),
-            log_p=np.full((4, size), np.nan),
-            bound=np.any(
-                bound_by_design(drawn[f"subjects_{side}"], drawn[f"frames_{side}"]), axis=0
-            ),
-        )
-        blocked = replace(clean, scores=scores[f"{side}_blocked"])
-        by_side[side] = claims.through(clean, blocked)
-    return {"through_eq": claims.either(by_side)[1]}
-
-
-def swapped_and_passage(
-    world: World, n: Sequence[int], seed: int, refits: bool
-) -> dict[str, Claim]:
-    """Judge all claims on swapped answers, clean and blocked."""
-    return swapped(world, n, seed, refits) | passage(world, n, seed, refits)
-
-
-def signal(
-    world: signal_worlds.Signal, _n: Sequence[int], seed: int, _refits: bool
-) -> dict[str, Claim]:
-    """Judge `signal` on trained probes and text models."""
-    p = world.p(seed)
-    return {"signal": Claim(claims.YES if p < 1 - claims.LEVEL else claims.NO, p=p)}
-
-
 @dataclass(frozen=True)
 class Group:
     """Worlds that are judged alike."""
 
-    worlds: Mapping[str, World | signal_worlds.Signal]
+    worlds: Mapping[str, World | power.Signal]
     false: Sequence[str] = ()  # claims that must not be made
     true: Sequence[str] = ()  # claims that should be made
-    judge: Judge = swapped
     sizes: Sequence[Sequence[int]] = SIZES
     refits: Sequence[bool] = (False,)
 
@@ -182,50 +157,44 @@ class Group:
 
 
 SUMS = ("interaction", "own_answer", "truth")
-GIVEN = {"truth of .35, given responses": partial(claim_worlds.truth, size=0.35)}
 BOTH = (False, True)
 GROUPS: dict[str, Group] = {
     "no truth": Group(claim_worlds.NULL, ["truth"]),
     "no truth, written blind": Group(blind_worlds.CLEAN, ["truth"]),
     "no truth, form and origin of answers": Group(form_worlds.FORMS, ["truth"]),
-    "sums at a chosen layer": Group(form_worlds.CHOSEN, SUMS),
-    "given responses": Group(GIVEN, SUMS[1:], SUMS[:1], partial(swapped, own_words=False)),
     "truth cannot be told": Group(claim_worlds.UNTELLABLE),
     "a matter of definition, written blind": Group(blind_worlds.BORDERLINE),
     "truth": Group(claim_worlds.TRUE, true=["truth"], refits=BOTH),
-    "truth, written blind": Group(blind_worlds.TRUTH, (), ["truth"], refits=BOTH),
-    "nothing passes through E_Q": Group(passage_worlds.NOTHING, ["through_eq"], (), passage, FEW),
-    "just a fifth passes through E_Q": Group(passage_worlds.EDGE, ["through_eq"], (), passage, FEW),
-    "damage cannot be told": Group(passage_worlds.UNTELLABLE, (), (), passage, FEW),
-    "passes through E_Q": Group(passage_worlds.PASSES, (), ["through_eq"], passage, FEW, BOTH),
+    "truth, written blind": Group(blind_worlds.TRUTH, true=["truth"], refits=BOTH),
+    "nothing passes through E_Q": Group(passage_worlds.NOTHING, ["through_eq"], sizes=FEW),
+    "just a fifth passes through E_Q": Group(passage_worlds.EDGE, ["through_eq"], sizes=FEW),
+    "damage cannot be told": Group(passage_worlds.UNTELLABLE, sizes=FEW),
+    "passes through E_Q": Group(passage_worlds.PASSES, (), ["through_eq"], FEW, BOTH),
     "no truth, nothing passes, written blind": Group(
-        unseen_worlds.NO_TRUTH, ["truth", "through_eq"], SUMS[:2], swapped_and_passage
-    ),
-    "sums with heavy tails, written blind": Group(
-        unseen_worlds.SUMS, CLAIMS[1:], (), swapped_and_passage
+        unseen_worlds.NO_TRUTH, ["truth", "through_eq"], SUMS[:2]
     ),
     "no truth, half passes, written blind": Group(
-        unseen_worlds.HALF, ["truth"], [*SUMS[:2], "through_eq"], swapped_and_passage
+        unseen_worlds.HALF, ["truth"], [*SUMS[:2], "through_eq"]
     ),
-    "no signal": Group(signal_worlds.SAME, ["signal"], (), signal, [()]),
-    "signal": Group(signal_worlds.MORE, (), ["signal"], signal, [()]),
+    "no signal": Group(power.SAME, ["signal"], sizes=[()]),
+    "signal": Group(power.MORE, true=["signal"], sizes=[()]),
 }
 
 
-def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, object]]:
+def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, Any]]:
     """Return a row for each world of a group, size and claim."""
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     for world, n, refits in product(group.worlds, group.sizes, group.refits):
         if not re.search(chosen, world):
             continue
-        made = [group.judge(group.worlds[world], n, seed, refits) for seed in range(seeds)]
+        made = [judge(group.worlds[world], n, seed, refits) for seed in range(seeds)]
         for claim in made[0]:
             verdicts = Counter(one[claim].verdict for one in made)
             found.append(
                 {
                     "group": name,
                     "world": f"{world}{', refits' * refits}",
-                    "size": "; ".join(map(str, n)),
+                    "pairs": "; ".join(map(str, n)),
                     "claim": claim,
                     "expected": group.expected(claim, world),
                     "made": verdicts[claims.YES] / seeds,
@@ -235,44 +204,11 @@ def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, obj
     return found
 
 
-def table(found: pd.DataFrame) -> str:
-    """Return a line for each world and size, with the share in which each claim is made.
-
-    A share is marked `t` if the claim is true, `f` if it is false, and `!` if it is false and the
-    share is above `MOST`. The share of the data sets in which it is judged is in brackets.
-    """
-
-    def cell(row: pd.Series) -> str:
-        wrong = row["expected"] == "false" and row["made"] > MOST
-        mark = "!" if wrong else row["expected"][:1]
-        judged = "" if row["judged"] == 1 else f" ({row['judged']:.2f})"
-        return f"{row['made']:.3f} {mark}{judged}".strip()
-
-    cells = found.assign(cell=found.apply(cell, axis=1))
-    wide = cells.pivot(index=["world", "size"], columns="claim", values="cell")
-    order = pd.MultiIndex.from_frame(found[["world", "size"]].drop_duplicates())
-    columns = [claim for claim in CLAIMS if claim in wide]
-    text = wide.loc[order, columns].reset_index()
-    lines = [["world", "pairs", *columns], *text.to_numpy().tolist()]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
-
-
-def summary(found: pd.DataFrame, seeds: int) -> str:
-    """Return how often claims are made over all worlds in which they are false, and true."""
-    error = {share: np.sqrt(share * (1 - share) / seeds) for share in (MOST, 0.5)}
-    text = [f"Standard error with {seeds} seeds: {error[MOST]:.3f} at .05, {error[0.5]:.3f} at .5"]
-    for expected in ("false", "true"):
-        some = found[(found["expected"] == expected) & (found["judged"] > 0)]
-        for (claim, group), part in some.groupby(["claim", "group"], sort=False):
-            shares = part["made"]
-            ends = f"{shares.min():.3f} to {shares.max():.3f}, mean {shares.mean():.3f}"
-            text.append(f"{claim}, {expected} in `{group}`: {ends} of {len(part)} worlds and sizes")
-    text.append(f"\nFalse claims in more than {MOST}:")
-    over = found[(found["expected"] == "false") & (found["made"] > MOST)]
-    for row in over.sort_values(["claim", "made"], ascending=[True, False]).itertuples():
-        text.append(f"{row.claim}: {row.made:.3f} {row.world} ({row.size})")
-    return "\n".join(text)
+def summary(found: pd.DataFrame) -> str:
+    """Return how often claims are made over the worlds in which they are false, and true."""
+    some = found[(found["expected"] != "") & (found["judged"] > 0)]
+    made = some.groupby(["expected", "claim", "group"], sort=False)["made"]
+    return made.agg(["min", "max", "mean", "size"]).round(3).to_string()
 
 
 def main() -> None:
@@ -282,12 +218,12 @@ def main() -> None:
     parser.add_argument("--worlds", default="", help="a regular expression")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    every: list[dict[str, object]] = []
+    every: list[dict[str, Any]] = []
     for name, group in GROUPS.items():
         if found := rows(name, group, asked.seeds, asked.worlds):
-            print(f"\n{name}\n{table(pd.DataFrame(found))}", flush=True)
+            print(f"\n{pd.DataFrame(found).round(3).to_string(index=False)}", flush=True)
             every += found
-    print(f"\n{summary(pd.DataFrame(every), asked.seeds)}")
+    print(f"\n{summary(pd.DataFrame(every))}")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """Measure how often intervals of a simulated cell hold what the procedure finds on average.
 
     python -m validation.simulations.interval_coverage bands [--worlds 400] [--samples 300 1000]
-    python -m validation.simulations.interval_coverage crossing [--shuffle] [--jobs 2]
+    python -m validation.simulations.interval_coverage crossing
 
 The truth is the mean, over fresh samples of one size, of what the tool itself reports: it learns
 probes, their penalties and calibration anew from each sample. A sample has two wordings per
 subject.
 
-`bands` are the intervals of ΔP, shares and contrasts. Samples have two pathways. The truth of one
-half is in one direction of the features, which the knockout takes away. The truth of the other half
-is in another direction, which it leaves.
+`bands` are the intervals of ΔP, shares and contrasts. The truth of half of the samples is in one
+direction of the features, which the knockout takes away, and of the others in another direction.
 
 `crossing` has the pair terms. The features of a row hold a part of the question, a part of the
 answer, and a part of this answer behind this question that means nothing. In one direction each,
@@ -19,8 +18,7 @@ true here, and whether it is the model's own.
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -55,8 +53,8 @@ PAIRS = ("pair_right", "pair_wrong")
 COLUMNS = ["quantity", "probes", "estimate", "low", "high"]
 
 
-def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.Tensor]]:
-    """Draw answers, and features [1, n, width] by condition. The clean AUC is .86 at n = 300."""
+def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], np.ndarray]]:
+    """Draw answers, and features [n, width] by condition. The clean AUC is .86 at n = 300."""
     random = np.random.default_rng(seed)
     z, of_question = (random.random(n) < 0.45).astype(int), random.random(n) < 0.5
     shared = np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
@@ -78,18 +76,20 @@ def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], tor
             "random_complete": True,
         }
     )
-    return answers, {name: torch.as_tensor(x[None]).float() for name, x in found.items()}
+    return answers, found
 
 
 def _scored(
-    answers: pd.DataFrame, states: Mapping[scores.Condition, torch.Tensor], settings: ProbeSettings
+    answers: pd.DataFrame, states: Mapping[scores.Condition, np.ndarray], probe: dict[str, Any]
 ) -> tuple[pd.DataFrame, Draws]:
     """Return the scores of a world under each condition, and what bootstrap draws teach."""
-    ids, design = answers["id"].tolist(), fitting.design(answers, settings)
+    ids, design = answers["id"].tolist(), fitting.design(answers, ProbeSettings(**probe))
     drawn = scores.drawn(answers, design)
-    scoring = scores.CellScores(
-        lambda _, *condition: (ids, states[condition]), design, drawn, ["mlp/final"], list(states)
-    )
+
+    def read(_: str, *condition: Any) -> tuple[list[str], torch.Tensor]:
+        return ids, torch.as_tensor(states[condition][None]).float()
+
+    scoring = scores.CellScores(read, design, drawn, ["mlp/final"], list(states))
     return pd.concat(scoring.tables(), ignore_index=True), drawn
 
 
@@ -99,26 +99,25 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
     `probe` holds the settings of the probes, `times` is the number of bootstrap draws.
     """
     answers, features = pathways(n, seed)
-    scored, drawn = _scored(answers, features, ProbeSettings(**probe))
+    scored, drawn = _scored(answers, features, probe)
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         given: dict[str, Any] = {"refits": refits, "draws": times, "seed": seed}
         found = analysis.table(curve, scored[scored["condition"] != "random"], answers, **given)
         rows = found.set_index("anchor")
-        auc = rows["probe_auc"].iloc[0]
         for quantity, (anchor, column, ends) in CURVE.items():
             values = rows.loc[anchor, [column, f"{ends}_low", f"{ends}_high"]]
-            records.append((quantity, name, *values, auc))
+            records.append((quantity, name, *values))
         found = analysis.table(contrasts, scored, answers, **given)
         paired = found[found["contrast"] == "knockout-random"].set_index("quantity")
         for quantity, column in CONTRASTS.items():
             values = paired.loc[column, ["estimate", "ci_low", "ci_high"]]
-            records.append((quantity, name, *values, auc))
-    return pd.DataFrame(records, columns=[*COLUMNS, "auc"]).assign(seed=seed)
+            records.append((quantity, name, *values))
+    return pd.DataFrame(records, columns=COLUMNS).assign(seed=seed)
 
 
-def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Draw answers with their partners, and features [1, n, width], clean and crossed.
+def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], np.ndarray]]:
+    """Draw answers with their partners, and features [n, width] by condition.
 
     Clean features are of each answer behind its own question, crossed ones behind its partner's.
     Two wordings of a subject have partners of one other subject. Half of all answers are right.
@@ -140,14 +139,17 @@ def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarr
         x = part["question"][question] + part["answer"] + left * random.normal(size=(n, WIDTH))
         x[:, 2] += STRENGTHS["truth"] * wrong
         x[:, 3] -= STRENGTHS["own"] * own
-        return x[None]
+        return x
 
-    clean, crossed = rows(np.arange(n), sign, 1), rows(partner, np.ones(n), -1)
+    states = {
+        ("clean", 0): rows(np.arange(n), sign, 1),
+        ("crossed", 0): rows(partner, np.ones(n), -1),
+    }
     ids = np.array([f"i{i:05}" for i in range(n)])
     columns = {"id": ids, "question": [f"q{i}" for i in range(n)], "label": z}
     columns |= {"subject": [f"s{i // 2}" for i in range(n)], "ea_text": [f"y{id_}" for id_ in ids]}
     columns |= {"crossed_partner": ids[partner], "partner_source": "relations"}
-    return pd.DataFrame(columns), clean, crossed
+    return pd.DataFrame(columns), states
 
 
 def pairs(n: int, seed: int, probe: dict[str, Any], shuffle: bool = False) -> pd.DataFrame:
@@ -155,17 +157,13 @@ def pairs(n: int, seed: int, probe: dict[str, Any], shuffle: bool = False) -> pd
 
     `share_<term>` are of right answers, with refits. With `shuffle`, the labels mean nothing.
     """
-    answers, *features = crossed_pairs(n, seed)
-    states = {
-        (name, 0): torch.as_tensor(x).float()
-        for name, x in zip(("clean", "crossed"), features, strict=True)
-    }
+    answers, states = crossed_pairs(n, seed)
     # two subjects in a pair share a fold
     learned = answers.assign(subject=[f"p{i // 4}" for i in range(n)])
     if shuffle:
         random = np.random.default_rng(seed)
         learned["label"] = random.permutation(answers["label"][::4]).repeat(4)
-    scored, drawn = _scored(learned, states, ProbeSettings(**probe))
+    scored, drawn = _scored(learned, states, probe)
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         table = analysis.table(
@@ -183,53 +181,28 @@ def coverage(found: pd.DataFrame) -> pd.DataFrame:
     """Return the share of worlds whose interval holds the mean estimate, a row per quantity."""
     truth = found.groupby("quantity")["estimate"].transform("mean")
     held = (found["low"] <= truth) & (truth <= found["high"])
-    shares = held.groupby([found["quantity"], found["probes"]], sort=False).mean().unstack()
-    return shares.assign(truth=truth.groupby(found["quantity"]).first())
+    return held.groupby([found["quantity"], found["probes"]], sort=False).mean().unstack()
 
 
-def above(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of worlds whose interval lies above 0, a row per quantity."""
-    shares = (found["low"] > 0).groupby([found["quantity"], found["probes"]], sort=False).mean()
-    return shares.unstack()
-
-
-def _prepare() -> None:
-    """Prepare a process for many small worlds: one thread, and no lines of progress."""
-    logging.disable(logging.INFO)
-    torch.set_num_threads(1)
-
-
-def simulate(work: Callable[[int], pd.DataFrame], worlds: int, jobs: int = 1) -> pd.DataFrame:
+def simulate(work: Callable[[int], pd.DataFrame], worlds: int) -> pd.DataFrame:
     """Return the rows of many worlds, by seed, of `bands` or `pairs`."""
-    if jobs == 1:
-        return pd.concat(map(work, range(worlds)), ignore_index=True)
-    with ProcessPoolExecutor(jobs, initializer=_prepare) as pool:
-        return pd.concat(pool.map(work, range(worlds), chunksize=10), ignore_index=True)
+    return pd.concat(map(work, range(worlds)), ignore_index=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print coverage and power."""
+def main() -> None:
+    """Print the coverage."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("of", choices=("bands", "crossing"))
     parser.add_argument("--worlds", type=int, default=400)
     parser.add_argument("--samples", type=int, nargs="+", default=[300, 1000])
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--shuffle", action="store_true", help="labels that mean nothing")
-    chosen = parser.parse_args(arguments)
-    _prepare()
-    of_bands = chosen.of == "bands"
-    work = (
-        partial(bands, probe={}) if of_bands else partial(pairs, probe={}, shuffle=chosen.shuffle)
-    )
+    chosen = parser.parse_args()
+    logging.disable(logging.INFO)  # no lines of progress
+    torch.set_num_threads(1)
+    work = bands if chosen.of == "bands" else pairs
     for n in chosen.samples:
-        found = simulate(partial(work, n), chosen.worlds, chosen.jobs)
+        found = simulate(partial(work, n, probe={}), chosen.worlds)
         print(f"n = {n}, {chosen.worlds} worlds")
         print(coverage(found).round(3).to_string(), flush=True)
-        if of_bands:
-            print(f"mean AUC {found['auc'].mean():.3f}")
-        else:
-            print("above 0", above(found).round(3).to_string(), sep="\n")
-            print(found.filter(like="share_").mean().round(3).to_string(), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ and of those that do not (A) is in percentage points. Without selection, Q − A
 """
 
 import argparse
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,20 +15,12 @@ from anchorscope.experiments.analysis import table
 from anchorscope.experiments.knockout import curve
 from anchorscope.experiments.tables import rows_where
 
-
-@dataclass(frozen=True)
-class World:
-    """A null world, in logits."""
-
-    evidence: float  # mean score towards the true label
-    spread: float  # standard deviation of it between samples
-    moved: float  # standard deviation of Δlogit
-
-
+World = tuple[float, float, float]
+"""Mean and standard deviation of the score towards the true label, and of Δlogit, in logits."""
 PROBES = {"weak": (0.4, 0.94), "fair": (0.8, 1.11), "good": (1.5, 1.36), "sure": (4.6, 1.66)}
 NOISES = {"slight": 0.9, "strong": 1.85}
-WORLDS = {
-    f"{probe} probe, {noise} noise": World(*PROBES[probe], NOISES[noise])
+WORLDS: dict[str, World] = {
+    f"{probe} probe, {noise} noise": (*PROBES[probe], NOISES[noise])
     for probe in PROBES
     for noise in NOISES
 }
@@ -39,25 +30,21 @@ calibration models (median |s| 4.6), which random tokens move by 0.5 to 0.9: sli
 
 def simulate(world: World, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Draw scores, clean and under the knockout, and answers."""
+    evidence, spread, noise = world
     random = np.random.default_rng(seed)
     z = np.arange(n) % 2
-    clean = (2 * z - 1) * world.evidence + random.normal(size=n) * world.spread
-    moved = clean + random.normal(size=n) * world.moved
+    clean = (2 * z - 1) * evidence + random.normal(size=n) * spread
+    moved = clean + random.normal(size=n) * noise
     ids = [f"{i:07}" for i in range(n)]
-    parts = [
+    scores = pd.concat(
         pd.DataFrame({"id": ids, "layer": 0, "condition": name, "s": s})
         for name, s in (("clean", clean), ("knockout", moved))
-    ]
-    scores = pd.concat(parts, ignore_index=True).assign(readout="mlp/final", draw=0, probe="clean")
+    ).assign(readout="mlp/final", draw=0, probe="clean")
     return scores, pd.DataFrame({"id": ids, "question": ids, "label": z})
 
 
 def selection(world: World, n: int = 40_000, seed: int = 0) -> dict[str, float]:
-    """Measure ΔP of both groups, by the code that draws curves.
-
-    Returns:
-        `share` of flips, ΔP of `Q` and `A`, `Q - A`, and the `probe_auc`.
-    """
+    """Measure the share of flips, ΔP of `Q` and `A`, and `probe_auc`, by the code of curves."""
     points = table(curve.curve, *simulate(world, n, seed), draws=2)
     points = rows_where(points, grouping="per_layer").set_index("anchor")
     q, a = points.loc[["Q", "A"], "delta_p"]
@@ -70,9 +57,8 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--samples", type=int, default=40_000)
-    parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    found = {name: selection(world, asked.samples, asked.seed) for name, world in WORLDS.items()}
+    n = parser.parse_args().samples
+    found = {name: selection(world, n) for name, world in WORLDS.items()}
     print(pd.DataFrame(found).T.round(3).to_string())
 
 

@@ -1,17 +1,16 @@
-"""Simulated worlds against the claims about swapped answers, written without sight of the rules.
+"""Simulated worlds like `blind_worlds`, by another author who had not seen the rules.
 
-They have scores with the exact question tokens (E_Q) blocked, too. Worlds are as in `claim_worlds`
-and `passage_worlds`. Each fold's probe has a gain and a threshold of its own. Log-probabilities
-rise with the fit of an answer to its question, with its popularity and with the question's ease.
+They also have scores with the exact question tokens (E_Q) blocked, as in `passage_worlds`. Each
+fold's probe has a gain and a threshold of its own. Log-probabilities rise with the fit of an answer
+to its question, with its popularity and with the question's ease.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
-from validation.simulations.casts import Cast, draw_pairs
+from validation.simulations.blind_worlds import Cast, draw_pairs
 from validation.simulations.claim_worlds import Rng, Values, World
 
 N_KINDS = 4  # kinds of question: pairs are made inside a kind, and inside a fold
@@ -21,6 +20,8 @@ SPARE = 60  # subjects more than pairs
 
 Scores = tuple[np.ndarray, np.ndarray]
 """Scores, clean and with E_Q blocked, [subjects, answers] each."""
+Side = tuple[np.ndarray, int]
+"""Subjects of which pairs are made, and the number of pairs."""
 
 
 def draw_popularity(rng: Rng) -> np.ndarray:
@@ -30,7 +31,7 @@ def draw_popularity(rng: Rng) -> np.ndarray:
 
 
 def draw_answers(rng: Rng, kind: np.ndarray, popularity: np.ndarray) -> np.ndarray:
-    """Draw an answer of the kind for each subject, popular ones more often."""
+    """Draw an answer of each subject's kind, popular ones more often."""
     noisy = popularity.reshape(N_KINDS, N_ANSWERS)[kind] + rng.gumbel(size=(len(kind), N_ANSWERS))
     return kind * N_ANSWERS + noisy.argmax(1)
 
@@ -41,30 +42,29 @@ def groups(m: int) -> tuple[np.ndarray, np.ndarray]:
     return number % N_KINDS, number // N_KINDS % N_FOLDS
 
 
-def pairs_among(
-    rng: Rng, among: np.ndarray, n: int, group: np.ndarray, gold: np.ndarray, own: np.ndarray
-) -> np.ndarray:
-    """Draw `n` pairs of subjects of one group each, [2, n]."""
-    i, j = np.triu_indices(len(among), 1)
-    together = group[among[i]] == group[among[j]]
-    return draw_pairs(rng, among[i[together]], among[j[together]], n, gold, own)
+def cast_of(rng: Rng, of: Sequence[np.ndarray], among: Sequence[Side]) -> Cast:
+    """Draw a cast `of` golds, own answers and popularity, with pairs of one kind and fold each."""
+    (gold, own, popularity), pairs = of, []
+    kind, fold = groups(len(gold))
+    group = kind * N_FOLDS + fold
+    for subjects, n in among:
+        i, j = (subjects[some] for some in np.triu_indices(len(subjects), 1))
+        together = group[i] == group[j]
+        pairs.append(draw_pairs(rng, i[together], j[together], n, gold, own))
+    return Cast(gold, own, popularity, *pairs, fold)
 
 
 def draw_cast(rng: Rng, n_right: int, n_wrong: int) -> Cast:
     """Draw subjects and their answers."""
     m_right = n_right + SPARE
-    kind, fold = groups(m_right + n_wrong + SPARE)
+    kind, _ = groups(m_right + n_wrong + SPARE)
     popularity = draw_popularity(rng)
     gold, own = (draw_answers(rng, kind, popularity) for _ in range(2))
     start = kind * N_ANSWERS
     own = np.where(own == gold, start + (own - start + 1) % N_ANSWERS, own)
-    subject = np.arange(len(gold))
-    own = np.where(subject < m_right, gold, own)
-    right, wrong = (
-        pairs_among(rng, some, n, kind * N_FOLDS + fold, gold, own)
-        for some, n in ((subject[:m_right], n_right), (subject[m_right:], n_wrong))
-    )
-    return Cast(gold, own, popularity, right, wrong, fold)
+    own[:m_right] = gold[:m_right]
+    right, wrong = np.split(np.arange(len(gold)), [m_right])
+    return cast_of(rng, (gold, own, popularity), [(right, n_right), (wrong, n_wrong)])
 
 
 def draw_fit(rng: Rng, cast: Cast) -> np.ndarray:
@@ -100,25 +100,22 @@ def deal(rng: Rng, cast: Cast, scores: Scores, fit: np.ndarray) -> Values:
     return world | cast.ids()
 
 
-@dataclass(frozen=True)
-class Unseen:
-    """A world whose scores come from a cast and the fit of its answers."""
+def unseen(scores: Callable[[Rng, Cast, np.ndarray], Scores]) -> World:
+    """Return a world whose scores come from a cast and the fit of its answers."""
 
-    scores: Callable[[Rng, Cast, np.ndarray], Scores]
-
-    def __call__(self, rng: Rng, n_right: int, n_wrong: int) -> Values:
-        """Simulate right and wrong pairs."""
+    def world(rng: Rng, n_right: int, n_wrong: int) -> Values:
         cast = draw_cast(rng, n_right, n_wrong)
         fit = draw_fit(rng, cast)
-        return deal(rng, cast, self.scores(rng, cast, fit), fit + cast.popularity)
+        return deal(rng, cast, scores(rng, cast, fit), fit + cast.popularity)
+
+    return world
 
 
 def doubt_lifted(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
     """Return a saturating curve of doubt, answer and fit.
 
-    What passes through E_Q is the doubt about an obscure subject, which lowers all answers alike.
-    Without it, answers that fit reach the ceiling, where they gain nothing, and other answers come
-    onto the slope.
+    The doubt about an obscure subject passes through E_Q and lowers all answers alike. Without it,
+    answers that fit reach the ceiling, and other answers come onto the slope.
     """
     doubt = 1.3 + 0.4 * question_effect(rng, cast)
     inner = 0.5 * fit + rng.normal(0, 0.4, cast.shape[1])
@@ -129,8 +126,7 @@ def doubt_lifted(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
     """Return scores that lose a share per blocked token.
 
-    Behind the long names of rare subjects, whose loss is large, the score weighs the fit. Behind
-    the short names of common subjects, it weighs the answer.
+    They weigh the fit behind the long names of rare subjects, and the answer behind short names.
     """
     tokens = rng.integers(1, 7, (len(cast.gold), 1))
     rare = tokens / 3.5
@@ -143,8 +139,7 @@ def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 def damaged_attention(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
     """Return scores that lose two fifths of all that attention carries.
 
-    It carries the question's part, the comparison and a third of the answer's part. The rest of the
-    answer's part lies in its own tokens.
+    It carries all but two thirds of the answer's part, which lie in its own tokens.
     """
     local, carried = rng.normal(0, [[0.5], [0.35]], (2, cast.shape[1]))
     noise, noise_blocked = draw_noises(rng, cast, 0.35)
@@ -166,9 +161,8 @@ def sums(
 ) -> Scores:
     """Return sums of fit, answer, question and noise.
 
-    `answer` and `noise` are standard deviations, and `kept` is the correlation of the noise, clean
-    and blocked. `gains` are weights of the fit, clean and blocked. Blocking multiplies the answer's
-    part by `louder`, and the question's by `asked`.
+    `answer` and `noise` are standard deviations. `gains` are weights of the fit, clean and blocked.
+    Blocking multiplies the answer's part by `louder`, and the question's by `asked`.
     """
     of_answer = rng.normal(0, answer, cast.shape[1])
     of_question = 0.6 * question_effect(rng, cast)
@@ -183,10 +177,10 @@ def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     """Simulate scores that read how plausible an answer is under any wording.
 
     Log-probabilities are of this wording, whose luck (mean 0) differs by answer and question. The
-    model says the likeliest answer. Own answers thus had good luck, and golds of wrong answers bad
-    luck. Own wrong answers are a little more plausible than golds. Blocking takes a fifth of all.
+    model says the likeliest answer, so own answers had good luck, and golds of wrong answers bad
+    luck. Blocking takes a fifth of all.
     """
-    kind, fold = groups(8 * max(n_right, n_wrong) + 600)
+    kind, _ = groups(8 * max(n_right, n_wrong) + 600)
     popularity = draw_popularity(rng)
     gold = draw_answers(rng, kind, popularity)
     known, subject = rng.random(len(gold)) < 0.4, np.arange(len(gold))
@@ -195,61 +189,31 @@ def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     likely = plausible + rng.normal(0, 1.3, plausible.shape)
     of_kind = np.arange(len(popularity)) // N_ANSWERS == kind[:, None]
     own = np.where(of_kind, likely, -np.inf).argmax(1)
-    right, wrong = (
-        pairs_among(rng, subject[side][: n + SPARE], n, kind * N_FOLDS + fold, gold, own)
-        for side, n in ((own == gold, n_right), (own != gold, n_wrong))
-    )
-    cast = Cast(gold, own, popularity, right, wrong, fold)
+    sides = ((own == gold, n_right), (own != gold, n_wrong))
+    among = [(subject[side][: n + SPARE], n) for side, n in sides]
+    cast = cast_of(rng, (gold, own, popularity), among)
     answer = rng.normal(0, 0.5, cast.shape[1])
     noise, noise_blocked = draw_noises(rng, cast, 0.35)
     signal = 0.35 * plausible + answer + 0.6 * question_effect(rng, cast)
     return deal(rng, cast, (signal + noise, 0.8 * signal + noise_blocked), likely)
 
 
-def few_who_differ(rng: Rng, n_right: int, n_wrong: int) -> Values:
-    """Simulate sums where nearly all questions of a kind have one answer, such as "English".
-
-    Each pair needs one of the few that differ, whose noise enters all its pairs with the same sign.
-    The noise has heavy tails, and its size differs by question.
-    """
-    owns, golds, sizes = [], [], (n_right + 100, n_wrong + 100)
-    for n, m in zip((n_right, n_wrong), sizes, strict=True):
-        n_differ = int(np.ceil(1.4 * n / (m / (N_KINDS * N_FOLDS) - 1)))
-        owns.append(np.where(np.arange(m) < n_differ, 1 + rng.integers(0, 3, m), 0))
-        golds.append(5 + rng.integers(0, N_ANSWERS - 5, m))
-    kind, fold = np.concatenate([groups(m) for m in sizes], axis=1)
-    own, gold = (kind * N_ANSWERS + np.concatenate(of) for of in (owns, [owns[0], golds[1]]))
-    subject = np.arange(len(gold))
-    right, wrong = (
-        pairs_among(rng, some, n, kind * N_FOLDS + fold, gold, own)
-        for some, n in ((subject[: sizes[0]], n_right), (subject[sizes[0] :], n_wrong))
-    )
-    cast = Cast(gold, own, np.zeros(N_KINDS * N_ANSWERS), right, wrong, fold)
-    size = 0.3 * np.exp(0.5 * question_effect(rng, cast))
-    noise, fresh = size * rng.standard_t(3, (2, *cast.shape))
-    signal = rng.normal(0, 0.5, cast.shape[1]) + 0.6 * question_effect(rng, cast)
-    fit = draw_fit(rng, cast) + draw_popularity(rng)
-    return deal(rng, cast, (signal + noise, 0.8 * (signal + noise) + 0.6 * fresh), fit)
-
-
 NO_TRUTH: dict[str, World] = {
-    "doubt lifted towards a ceiling": Unseen(doubt_lifted),
-    "long names are damaged more": Unseen(long_names),
-    "damage to all that attention carries": Unseen(damaged_attention),
+    "doubt lifted towards a ceiling": unseen(doubt_lifted),
+    "long names are damaged more": unseen(long_names),
+    "damage to all that attention carries": unseen(damaged_attention),
     # A model that does not see the subject falls back on what it knows of answers in general.
-    "answers louder without the subject": Unseen(
+    "answers louder without the subject": unseen(
         partial(sums, answer=0.5, gains=(0.25, 0.25), louder=1.5, asked=0.5)
     ),
     "own answers said by luck": own_answers_said_by_luck,
 }
 """Question and answer interact, and nothing of it passes through E_Q. Golds fit less than own
 answers, so `truth` is false."""
-SUMS: dict[str, World] = {"few who differ": few_who_differ}
-"""No claim holds."""
 HALF: dict[str, World] = {
     # Answers hardly differ in their part, and half of the noise is drawn anew, so the answer's part
     # can look as damaged as the comparison.
-    "loss beside a faint answer part": Unseen(
+    "loss beside a faint answer part": unseen(
         partial(sums, answer=0.1, gains=(0.2, 0.1), noise=0.45, kept=0.5)
     )
 }

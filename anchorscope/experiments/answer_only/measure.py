@@ -13,21 +13,19 @@ from anchorscope.passes.planning import behind
 from anchorscope.questions.prompts import without_question
 from anchorscope.styles import style_of
 
-CONDITIONS = (ANSWER_ONLY.name, QUESTION.name)
-
 
 def measure(cell: Cell, settings: AnswerOnly) -> pd.DataFrame:
     """Score every answer of a cell without its question, and with the whole question blocked.
 
     `n_tokens` is the number of question tokens that are left out or blocked.
     """
-    prompts = bare_prompts(cell)
-    alone = {id_: without_prompt(cell.samples[id_], ids) for id_, ids in prompts.items()}
     passed = [
-        replace(cell.samples[id_], others={ANSWER_ONLY.name: one}) for id_, one in alone.items()
+        replace(cell.samples[id_], others={ANSWER_ONLY.name: _behind(cell.samples[id_], ids)})
+        for id_, ids in bare_prompts(cell).items()
     ]
-    rows = cell.score(passed, [ANSWER_ONLY, QUESTION])
-    gone = [(one.id, name, len({*one.question_tokens})) for one in passed for name in CONDITIONS]
+    conditions = [ANSWER_ONLY, QUESTION]
+    rows = cell.score(passed, conditions)
+    gone = [(of.id, one.name, len({*of.question_tokens})) for of in passed for one in conditions]
     return with_facts(rows, pd.DataFrame(gone, columns=["id", "condition", "n_tokens"]))
 
 
@@ -42,7 +40,7 @@ def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:
     return {id_: ids[text] for id_, text in texts.items()}
 
 
-def without_prompt(sample: Sample, prompt: Sequence[int]) -> Sample:
+def _behind(sample: Sample, prompt: Sequence[int]) -> Sample:
     """Put a sample's frozen answer tokens behind a prompt without a question."""
     alone = Sample("", tuple(prompt), {}, (), (), len(prompt))
     return replace(behind(sample, alone), partner=None)

@@ -8,19 +8,12 @@ from anchorscope.experiments.answer_only import ANSWER_ONLY, COLUMNS, QUESTION
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.pairs import Arm
 
-CONTROL = {
-    f"random{of}{end}": f"question{of}{end}"
-    for of in ("", "_delta_p")
-    for end in ("", "_low", "_high")
-}
-"""Column of the control in tables of arms → column here, where the control is not random."""
-
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return a row for each layer, label and anchor."""
-    of_arms = {name: arms_name for arms_name, name in CONTROL.items()}
-    columns = [of_arms.get(name, name) for name in COLUMNS]
-    return pairs.table(analysis, columns, arms(measured)).rename(columns=CONTROL)
+    # In tables of arms, columns of the control begin with `random`.
+    named = {name.replace("question", "random"): name for name in COLUMNS}
+    return pairs.table(analysis, list(named), arms(measured)).rename(columns=named)
 
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:

@@ -13,23 +13,16 @@ REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"
 
 
 def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
-    """Score every sample of a cell clean and under the control, and ask its question again.
-
-    Returns:
-        `measured.COLUMNS`, and on the clean rows `unknown`, see `refusals`.
-    """
+    """Score every sample clean and under the control, with `refusals` on the clean rows."""
     rows = cell.score([*cell.samples.values()], [RANDOM])
     facts = refusals(cell, settings).rename_axis("id").reset_index()
     return with_facts(rows, facts.assign(condition="clean"))
 
 
 def refusals(cell: Cell, settings: Boundary) -> pd.Series:
-    """Return whether the model refuses each question once the prompt allows it, by id.
+    """Generate new answers, and return by id whether the model refuses once the prompt allows it.
 
-    A new answer is generated. `answer_anchors.no_answer` decides whether it is a refusal.
-
-    Returns:
-        `unknown`, float64: 1 if refused, else 0; NaN if the longer prompt cannot be passed.
+    `unknown` is float64: 1 if refused, else 0; NaN if the longer prompt cannot be passed.
     """
     prompts = with_instruction(cell.prompts_of_samples(), settings.permission, cell.style)
     columns = [name for name in answers.CARRIED if name in cell.answers]

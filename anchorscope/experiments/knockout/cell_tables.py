@@ -34,13 +34,8 @@ def tables(
 ) -> dict[str, pd.DataFrame]:
     """Make the tables of a cell, those of `columns`.
 
-    Args:
-        scores: Scores of the cell's samples, see `probes.scores`.
-        floors: Scores of the text floors, see `probes.floors`.
-        answers: Measured answers of the cell, in any order.
-        refits: Scores of the refitted probes, for the bands. Its ids are in the order of scoring.
-        bootstrap: The section `bootstrap` of the config.
-        seed: Seed of the bootstrap draws.
+    `refits` holds the scores of the refitted probes, for the bands; its ids are in the order of
+    scoring. `bootstrap` is the section of the config, and `seed` the seed of its draws.
     """
     makers: dict[str, Callable[[Analysis], pd.DataFrame]] = {
         "curve": curve.curve,

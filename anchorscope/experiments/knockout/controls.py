@@ -46,11 +46,7 @@ RANDOM_CONTRAST = "knockout-random"
 
 
 def flipping() -> dict[str, Intervention]:
-    """Map each column of a share of flips to its condition.
-
-    Cuts and controls behind the own question come first. They are followed by each controlled cut
-    behind the partner's question.
-    """
+    """Map each column of a share of flips to its condition, those behind the own question first."""
     own = [one for one in of_role("cut", "control") if one.prompt is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
     names = {"knockout": "flip_share"}
@@ -65,13 +61,10 @@ def columns() -> dict[str, str]:
 def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -> pd.DataFrame:
     """Compute what the probes of a read-out know, and what flips them.
 
-    Shares are fractions of the samples that a condition measured; random draws are averaged.
-
     Args:
         analysis: The read-out. Its seed must equal the seed of the run, which shuffled the labels.
         scores: The table of `anchorscope.probes.scores`, all read-outs and probes.
-        scored_ids: Ids of the samples, [n], in the order in which they were scored, which
-            is the order of the shuffled labels.
+        scored_ids: Ids of the samples, [n], in the order of scoring and of the shuffled labels.
 
     Returns:
         One row per layer with these `columns`; NaN where not measured.
@@ -156,6 +149,7 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
 
 
 def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -> pd.DataFrame:
+    named = f"{one.name}-{control.name}"
     counted = control_is_complete(analysis.readout, analysis.answers, control.name)
     signal = analysis.strength["signal"]
 
@@ -163,23 +157,14 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
         among = (counted & readout.effects[one.name].measured)[None, None]
         members = among.repeat(len(readout.clean), axis=1)
         under, beside = (_effects(readout, each.name) for each in (one, control))
-        return [
-            Group(
-                {"contrast": f"{one.name}-{control.name}", "quantity": quantity},
-                members,
-                members,
-                {
-                    "estimate": Quantity(
-                        Means(under[quantity] - beside[quantity], members), "ci", POINTS
-                    )
-                },
-                {
-                    "under": Means(under[quantity], members),
-                    "beside": Means(beside[quantity], members),
-                },
-            )
-            for quantity in under
-        ]
+        found = []
+        for name in under:
+            difference = Means(under[name] - beside[name], members)
+            means = {"under": Means(under[name], members), "beside": Means(beside[name], members)}
+            estimate = {"estimate": Quantity(difference, "ci", POINTS)}
+            key = {"contrast": named, "quantity": name}
+            found.append(Group(key, members, members, estimate, means))
+        return found
 
     def describe(_: Columns, spreads: Mapping[str, Spread]) -> Columns:
         return {"signal": signal, "inflation": spreads["estimate"].inflation}

@@ -22,7 +22,6 @@ from anchorscope.probes.bands import ANY, Means, Spread
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.storage.errors import AnchorscopeError
 
-GROUPING = "per_layer"
 CURVE = {
     **recurring("site", "position", "condition"),
     "grouping": "`per_layer`: by the condition's own flips at each layer",
@@ -49,17 +48,12 @@ CURVE = {
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:
-    """Compute ΔP, flips and probe strength of every condition and anchor, by layer.
+    """Compute ΔP, flips and probe strength: a row of `CURVE` for each condition, anchor and layer.
 
     The numbers of a random control are averaged over its draws. The bootstrap resamples these
-    draws, too. An empty group has n = 0, share = 0 and blanks.
-
-    Args:
-        analysis: The read-out. Its answers have `<control>_complete` for each measured control, and
-            where known `popularity`, `ea_logprob` and `n_blocked_<condition>`.
-
-    Returns:
-        A row for each condition, anchor and layer: `CURVE`, see docs/products.md.
+    draws, too. An empty group has n = 0, share = 0 and blanks. Answers have `<control>_complete`
+    for each measured control, and where known `popularity`, `ea_logprob` and
+    `n_blocked_<condition>`.
 
     Raises:
         AnchorscopeError: The answers do not tell where a control is complete, or floors and scores
@@ -87,12 +81,11 @@ def _groups(
 ) -> list[Group]:
     """Form the groups of both anchors and of all samples; `paired` samples count for flips, [n]."""
     facts, effects = _facts(answers, condition), readout.effects[condition]
-    groups = []
-    for anchor, everyone in anchored(effects.flip).items():
-        key = {"condition": condition, "grouping": GROUPING, "anchor": anchor}
-        members = everyone & effects.measured
-        groups.append(_group(key, effects, members, paired, facts))
-    return groups
+    key = {"condition": condition, "grouping": "per_layer"}
+    return [
+        _group(key | {"anchor": anchor}, effects, everyone & effects.measured, paired, facts)
+        for anchor, everyone in anchored(effects.flip).items()
+    ]
 
 
 def _group(
@@ -102,18 +95,11 @@ def _group(
     paired: np.ndarray,
     facts: Mapping[str, np.ndarray],
 ) -> Group:
-    """Form one group.
-
-    Args:
-        key: Names of the group.
-        effects: Effects of the condition.
-        members: Samples of the group, bool [draws, layers, n].
-        paired: Samples that count for flips, bool [n].
-        facts: Column → numbers to average over the members, float64 [n].
-    """
+    """Form one group of `members`, bool [draws, layers, n]; `facts` [n] are averaged over it."""
     counted, draws = members & paired, len(effects.flip)
     # Over all samples, `share` is 1 by construction, so that it has no interval.
-    everyone = key["anchor"] == "all"
+    of_share, of_flips = (ANY, SHARE) if key["anchor"] == "all" else (SHARE, ANY)
+    share = Means(members, np.ones_like(members), draws)
     averaged = {**facts, "delta_logit": effects.delta_logit}
     return Group(
         columns=key | {"n_paired": count(counted)},
@@ -121,16 +107,10 @@ def _group(
         support=members,
         quantities={
             "delta_p": Quantity(Means(effects.delta_p, members, draws), "ci"),
-            "share": Quantity(
-                Means(members, np.ones_like(members), draws), "share_ci", ANY if everyone else SHARE
-            ),
-            "flip_share": Quantity(
-                Means(effects.flip, counted, draws), "flip", SHARE if everyone else ANY
-            ),
+            "share": Quantity(share, "share_ci", of_share),
+            "flip_share": Quantity(Means(effects.flip, counted, draws), "flip", of_flips),
         },
-        averages={
-            name: Means(values, members & ~np.isnan(values)) for name, values in averaged.items()
-        },
+        averages={name: Means(of, members & ~np.isnan(of)) for name, of in averaged.items()},
     )
 
 

@@ -12,14 +12,11 @@ from anchorscope.experiments.experiment import recurring
 from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout, sigmoid
 
-AS_ANSWERED = "as in the answers"
 COLUMNS = {
     **recurring("site", "position", "layer", "id"),
-    "question": AS_ANSWERED,
-    "answer": AS_ANSWERED,
+    **dict.fromkeys(("question", "answer"), "as in the answers"),
     "answer_anchor": "the exact answer tokens, as text",
-    "label": AS_ANSWERED,
-    "outcome": AS_ANSWERED,
+    **dict.fromkeys(("label", "outcome"), "as in the answers"),
     "group": "`Q` if the predicted class flips under the knockout, else `A`",
     "p": "clean probability that the answer is wrong, out of fold",
     "delta_p": "ΔP under the knockout",
@@ -57,20 +54,17 @@ def per_sample(
 
 def _of_readout(readout: Readout, answers: pd.DataFrame) -> pd.DataFrame:
     layer, effects = readout.headline, readout.effects[CONDITION]
-    columns = {
-        **readout.key,
-        "layer": layer,
-        "id": answers["id"],
-        "question": answers["question"],
-        "answer": answers["answer"],
-        "answer_anchor": answers["ea_text"],
-        "label": answers["label"].astype(np.int64),
-        "outcome": answers["outcome"],
-        "group": np.where(effects.flip[0, layer], "Q", "A"),
-        "p": sigmoid(readout.clean[layer]),
-        "delta_p": effects.delta_p[0, layer],
-    }
-    return pd.DataFrame(columns)[list(COLUMNS)]
+    table = answers.assign(
+        site=readout.site,
+        position=readout.position,
+        layer=layer,
+        answer_anchor=answers["ea_text"],
+        label=answers["label"].astype(np.int64),
+        group=np.where(effects.flip[0, layer], "Q", "A"),
+        p=sigmoid(readout.clean[layer]),
+        delta_p=effects.delta_p[0, layer],
+    )
+    return table[list(COLUMNS)]
 
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:

@@ -55,19 +55,13 @@ class Partners:
 def partners(
     answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int], arms: Sequence[str]
 ) -> Partners:
-    """Choose a partner for each sample in each arm.
+    """Choose a partner for each sample in each arm; `arms` are keys of `RULES` with `matched`.
 
-    A partner has the same relation, another subject, and follows the arm's rule (`RULES`). Answers
-    are right if `labels.matches` accepts them. Partners of the same template are preferred. The
-    seed and the sample's id choose among the candidates.
-
-    Args:
-        answers: Answers table. Rows with a `dropped` reason neither have nor are a partner.
-        seed: Seed of the choice.
-        folds_of: Id → outer fold of the probes. Partners are in the same fold. Otherwise the probe
-            that scores the sample would have learned from the partner's question, and from this
-            very row if the answers are the same word.
-        arms: Keys of `RULES`, with `matched` among them.
+    A partner has the same relation, another subject, and follows the arm's rule. Partners of the
+    same template are preferred. The seed and the sample's id choose among the candidates. Partners
+    are in the same outer fold of the probes (`folds_of`, by id). Otherwise the probe that scores
+    the sample would have learned from the partner's question, and from this very row if the answers
+    are the same word.
     """
     samples, source = known(answers)
     groups: dict[tuple[str, int], list[Known]] = defaultdict(list)
@@ -116,9 +110,6 @@ def _candidates(
     return alike or [other.id for other in possible]
 
 
-FACTS = ("id", "condition", "partner", "n_tokens", "changed", "source")
-
-
 @dataclass(frozen=True)
 class Patched:
     """A sample with some of its question's tokens replaced."""
@@ -158,9 +149,9 @@ def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
         for name, one in prompts.items():
             known = (one.sample.partner, one.n_tokens, one.changed, exchanged.source)
             facts.append((id_, name, *known))
-    arms = [ARMS[arm] for arm in settings.arms]
-    rows = cell.score(patched, [*arms, RANDOM])
-    return with_facts(rows, pd.DataFrame(facts, columns=list(FACTS)))
+    rows = cell.score(patched, [*(ARMS[arm] for arm in settings.arms), RANDOM])
+    names = ["id", "condition", "partner", "n_tokens", "changed", "source"]
+    return with_facts(rows, pd.DataFrame(facts, columns=names))
 
 
 def exact(sample: Sample, partner: Sample) -> Patched:
@@ -189,13 +180,9 @@ def control(sample: Sample, donor: Sample, key: str) -> Patched:
 def with_spans(
     sample: Sample, spans: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]], partner: str
 ) -> Sample:
-    """Replace spans of a sample's prompt, and shift all later positions.
+    """Replace spans of a sample's prompt by tokens of a partner, and shift all later positions.
 
-    Args:
-        sample: The sample.
-        spans: Consecutive token indices of each span, before the answer, in order.
-        tokens: New token ids of each span, at least one.
-        partner: Id of the sample that gave the tokens.
+    `spans` hold consecutive token indices before the answer, in order; `tokens` their new ids.
     """
     ids: list[int] = []
     places: dict[int, list[int]] = {}  # old → new indices; a replaced span's are at its first

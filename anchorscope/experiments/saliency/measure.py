@@ -112,11 +112,8 @@ def _passed(
             materialize_grads=True,
             allow_unused=True,
         )
-        position = Pair.of(readout).position
-        pairs = [
-            _pairs(one, sources, number, batch.length, position)
-            for number, one in enumerate(samples)
-        ]
+        place = batch.length, Pair.of(readout).position
+        pairs = [_pairs(one, sources, number, *place) for number, one in enumerate(samples)]
         flows = _flows(attentions, slopes, torch.stack(pairs).to(loss.device))
         frames += _rows(samples, readout, s, sources, flows)
     return frames
@@ -125,17 +122,12 @@ def _passed(
 def _sources(cell: Cell, samples: Sequence[Sample]) -> list[Sources]:
     """Return E_Q and each draw of the control, with the draws of the main run's `random`."""
     drawn = [(SALIENCY, 0), *((RANDOM, draw) for draw in range(cell.draws))]
-    return [
-        Sources(
-            one.name,
-            draw,
-            [
-                cut(one, of.question_tokens, of.eq_tokens, f"{draw}/{cell.seed}/{of.id}")
-                for of in samples
-            ],
-        )
-        for one, draw in drawn
-    ]
+    found = []
+    for one, draw in drawn:
+        key = f"{draw}/{cell.seed}"
+        tokens = [cut(one, of.question_tokens, of.eq_tokens, f"{key}/{of.id}") for of in samples]
+        found.append(Sources(one.name, draw, tokens))
+    return found
 
 
 def _loss(
@@ -176,15 +168,9 @@ def _pairs(
 
 
 def _flows(attentions: Sequence[Tensor], slopes: Sequence[Tensor], pairs: Tensor) -> np.ndarray:
-    """Compute the mean saliency of the pairs in the layers that have gradients.
+    """Return the mean saliency of `_pairs` where there are gradients, [layers, samples, sources].
 
-    Args:
-        attentions: Attention weights of each layer, [samples, heads, targets, sources' tokens].
-        slopes: Gradients of these weights, in the same shape.
-        pairs: Weights of `_pairs` for each sample.
-
-    Returns:
-        float32 [layers, samples, sources]; NaN if there is no pair.
+    Attention weights and gradients are [samples, heads, targets, sources' tokens] for each layer.
     """
     flows = []
     for attention, slope in zip(attentions, slopes, strict=False):

@@ -47,11 +47,7 @@ class Grouped:
 
     analysis: Analysis
     layer: int
-
-    @property
-    def flips(self) -> np.ndarray:
-        """Whether a sample is Q-Anchored, bool [n]."""
-        return np.asarray(self.analysis.readout.effects["knockout"].flip[0, self.layer])
+    flips: np.ndarray  # whether a sample is Q-Anchored, bool [n]
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
@@ -59,7 +55,8 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     flow = _flow(measured)
     if flow is None:
         return pd.DataFrame(columns=list(COLUMNS))
-    grouped = Grouped(analysis, len(flow.exact) - 1)
+    layer = len(flow.exact) - 1
+    grouped = Grouped(analysis, layer, analysis.readout.effects["knockout"].flip[0, layer])
     frames = [
         _rows(grouped, "sum", flow.summed).assign(layer=grouped.layer),
         _rows(grouped, "layer", flow),
@@ -98,8 +95,7 @@ def _flow(measured: MeasuredRows) -> Flow | None:
 
 def _rows(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
     """Return a row for each layer of the flow and each anchor."""
-    analysis, groups = grouped.analysis, []
-    shape = flow.exact.shape
+    analysis, groups, shape = grouped.analysis, [], (1, *flow.exact.shape)
     for anchor, members in anchored(grouped.flips).items():
         named = BLANK | analysis.readout.key | {"part": part, "anchor": anchor}
         counted = members & flow.counted
@@ -108,14 +104,9 @@ def _rows(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
             if part == "sum":
                 named |= _crossed_auc(grouped, flow)
         groups.append(
-            _group(
-                named,
-                flow,
-                np.broadcast_to(members, (1, *shape)),
-                np.broadcast_to(counted, (1, *shape)),
-            )
+            _group(named, flow, *(np.broadcast_to(some, shape) for some in (members, counted)))
         )
-    readout = replace(analysis.readout, clean=analysis.readout.clean[: shape[0]])
+    readout = replace(analysis.readout, clean=analysis.readout.clean[: shape[1]])
     return replace(analysis, readout=readout).table(
         tuple(COLUMNS), lambda _: groups, describe=lambda _, of: _ratio(of, analysis.level)
     )
@@ -145,14 +136,11 @@ def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndar
         analysis.drawn.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
         for of in (flow.exact, flow.random)
     )
-    columns: Columns = {}
-    for name, of_draws in {
-        "auc": exact,
-        "random_auc": random,
-        "auc_contrast": exact - random,
-    }.items():
-        columns |= intervals.estimate(name, of_draws, analysis.level)
-    return columns
+    return {
+        **intervals.estimate("auc", exact, analysis.level),
+        **intervals.estimate("random_auc", random, analysis.level),
+        **intervals.estimate("auc_contrast", exact - random, analysis.level),
+    }
 
 
 def _crossed_auc(grouped: Grouped, flow: Flow) -> Columns:

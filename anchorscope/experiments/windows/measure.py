@@ -1,6 +1,7 @@
 """Passes of windows, and the layers of each window."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -8,16 +9,13 @@ from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.windows import CONTROLS, MOST, WINDOWS, Windows
 from anchorscope.models import families
 
-FACTS = ("condition", "first", "last", "centre")
 
-
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Consecutive layers of a model."""
 
-    centre: int
     first: int
     last: int  # included
+    centre: int
 
 
 def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
@@ -32,20 +30,16 @@ def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
     for number, window in enumerate(places):
         for one in (WINDOWS[number], CONTROLS[number]):
             chosen.append(replace(one, layers=(window.first, window.last + 1)))
-            facts.append((one.name, window.first, window.last, window.centre))
+            facts.append({"condition": one.name, **window._asdict()})
     rows = cell.score([*cell.samples.values()], chosen)
-    return rows.merge(pd.DataFrame(facts, columns=list(FACTS)), on="condition", how="left")
+    return rows.merge(pd.DataFrame(facts), on="condition", how="left")
 
 
 def windows(layers: int, width: int | None = None) -> list[Window]:
     """Return the windows of a model, first to last.
 
     Windows are centred on up to 12 evenly spaced layers, which include the first and last, and
-    clipped at the ends.
-
-    Args:
-        layers: Number of layers of the model.
-        width: Layers per window. Default: the odd number nearest a fifth of all layers, 1 to 9.
+    clipped at the ends. The default width is the odd number nearest a fifth of all layers, 1 to 9.
     """
     if width is None:
         width = min(2 * (layers // 10) + 1, 9)
@@ -53,6 +47,6 @@ def windows(layers: int, width: int | None = None) -> list[Window]:
     centres = [round(number * (layers - 1) / max(count - 1, 1)) for number in range(count)]
     before = (width - 1) // 2
     return [
-        Window(centre, max(centre - before, 0), min(centre - before + width, layers) - 1)
+        Window(max(centre - before, 0), min(centre - before + width, layers) - 1, centre)
         for centre in centres
     ]

@@ -1,51 +1,28 @@
 """Answers without their questions: the plain model on the shorter text, and flips by hand."""
 
-import copy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from figure_tables import words
-from handmade import MeanProbes, drawn, floors, labelled, long, main_run
+from handmade import MeanProbes, floors, labelled, long, main_run
 from instrument import TOKENIZER
 from small_cell import answers_of, prompts_of
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
-from anchorscope.experiments.answer_only import EXPERIMENT, AnswerOnly, figure, measure
-from anchorscope.experiments.tables import Products, join, of_cell
-from anchorscope.passes.planning import plan
-from anchorscope.passes.runner import measure as passes
+from anchorscope.experiments.answer_only import EXPERIMENT, AnswerOnly, measure
+from anchorscope.experiments.tables import Products, of_cell
 from anchorscope.probes.samples import sigmoid
 from anchorscope.questions import prompts
-from anchorscope.styles import CHAT
-
-TEMPLATE = (
-    "{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] | trim + '<|end|>' }}"
-    "{% endfor %}"
-)
+from anchorscope.styles import INSTRUCTION
 
 
-def cell_of(loaded: Any, style: str = "plain", template: str = "", n: int = 4) -> scored.Cell:
-    """Answers to the prompts of a style, in which each question has its own text alone."""
-    answers = answers_of(loaded.tokenizer, n)
-    table = prompts_of(answers)
-    tokenizer = copy.deepcopy(loaded.tokenizer)
-    if style == "chat":
-        tokenizer.chat_template = template
-        around = CHAT.around([], tokenizer)
-        whole = [f"{around.before}{question}{around.after}" for question in table["question"]]
-        start = len(around.before)
-        ends = [start + len(question) for question in table["question"]]
-        table = table.assign(prompt=whole, question_start=start, question_end=ends)
-    loaded = replace(loaded, tokenizer=tokenizer)
-    readouts = ["resid/final", "resid/prompt_end"]
-    return scored.Cell(
-        loaded, answers, MeanProbes(list(answers["id"])), readouts, prompts=table, style=style
-    )
+def cell_of(loaded: Any) -> scored.Cell:
+    answers = answers_of(loaded.tokenizer, 4)
+    probes, readouts = MeanProbes(list(answers["id"])), ["resid/final", "resid/prompt_end"]
+    return scored.Cell(loaded, answers, probes, readouts, prompts=prompts_of(answers))
 
 
 def states(loaded: Any, ids: list[int]) -> list[torch.Tensor]:
@@ -78,35 +55,16 @@ def test_scores_are_those_of_the_plain_model_on_the_shorter_text(family: str, lo
         assert (gone == len({*sample.question_tokens})).all()
 
 
-def test_the_control_is_the_main_runs_knockout_of_the_question(load: Any) -> None:
-    loaded = load("llama", "metaspace")
-    cell = cell_of(loaded)
-    rows = measure.measure(cell, AnswerOnly())
-    planned = plan(cell.answers, conditions={"question": {}}, batch_tokens=400)
-    expected = {
-        (planned.samples[number].id, layer): float(state.double().mean())
-        for batch, tensors in passes(loaded, planned, ["resid/final"])
-        for place, number in enumerate(batch.samples)
-        for layer, state in enumerate(tensors["question.0/resid.final"][place])
-    }
-    control = rows[(rows["condition"] == "question") & (rows["readout"] == "resid/final")]
-    s = control.set_index(["id", "layer"])["s"].to_dict()
-    assert s == pytest.approx(expected, abs=1e-5)
-
-
-def test_worked_examples_stay_and_the_last_question_goes() -> None:
+def test_worked_examples_and_the_template_stay_and_the_last_question_goes() -> None:
+    prompt = f"<|user|>{INSTRUCTION}\nwhat?<|end|>"
+    at = prompt.index("what?")
+    row = {"prompt": prompt, "question_start": at, "question_end": at + 5}
+    assert prompts.without_question(row, "chat") == "<|user|><|end|>"
     head = "Q: who\nA: me\n\nQ: "
     row = {"prompt": f"{head}what?\nA:", "question_start": len(head), "question_end": len(head) + 5}
     assert prompts.without_question(row, "few_shot") == "Q: who\nA: me\n\nQ:\nA:"
     row = {"prompt": "Q: what? A:", "question_start": 3, "question_end": 8}
     assert prompts.without_question(row, "plain") == "Q: A:"
-
-
-def test_a_chat_keeps_its_template_around_an_empty_turn(load: Any) -> None:
-    loaded = load("qwen3")
-    cell = cell_of(loaded, "chat", TEMPLATE)
-    (ids,) = {*measure.bare_prompts(cell).values()}
-    assert loaded.tokenizer.decode(ids) == "<|user|><|end|>"
 
 
 IDS = ["a", "b", "c", "d"]
@@ -145,16 +103,3 @@ def test_flips_and_points_are_those_worked_out_by_hand() -> None:
 def test_without_the_control_nothing_counts_and_without_the_arm_there_are_no_rows() -> None:
     assert (by_hand(without="question")["n_paired"] == 0).all()
     assert by_hand(without="answer-only").empty
-
-
-def test_bars_hold_both_quantities_and_their_means() -> None:
-    cells = join([("m", "d"), ("m", "e")], [by_hand(), by_hand()])
-    spec = drawn(figure.bars, cells, datasets=[("d", "Data"), ("e", "More")])
-    text = words(spec)
-    assert "Hollow: no signal" in text and "single datasets" in text
-    bars = [row for rows in spec["datasets"].values() for row in rows]
-    means = [row for row in bars if row.get("dataset") == "mean"]
-    assert len(means) == 8
-    flips = {(row["bar"], row["series"]): row["value"] for row in means if row["value"] >= 50}
-    assert flips["mean\nQ", figure.BLOCKED] == 100  # and 50 where it is left out
-    assert sum(row["point"] for row in bars if "point" in row) == 16

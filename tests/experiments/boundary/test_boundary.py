@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import words
-from handmade import MeanProbes, drawn, floors, labelled, long, main_run
+from handmade import MeanProbes, floors, labelled, long, main_run
 from small_cell import answers_of, prompts_of
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
-from anchorscope.experiments.boundary import EXPERIMENT, Boundary, figure, measure
+from anchorscope.experiments.boundary import EXPERIMENT, Boundary, measure
 from anchorscope.experiments.tables import Products, of_cell
 from anchorscope.models import answers
 from anchorscope.models.generation import Written
@@ -102,13 +101,6 @@ def test_one_more_instruction_moves_the_spans_along(style: str, expected: str) -
     assert prompt == expected
     assert prompt[moved["question_start"] : moved["question_end"]] == QUESTION
     assert prompt[moved["eq_start"][0] : moved["eq_end"][0]] == "is"
-
-
-def test_the_picture_shows_both_groupings() -> None:
-    spec = drawn(figure.layers, by_hand())
-    assert "dotted: groups by random flips" in words(spec)
-    shown = [row for rows in spec["datasets"].values() for row in rows]
-    assert {row["groups"] for row in shown if "groups" in row} == {"knockout", "random"}
 
 
 def test_nothing_is_passed_for_refusals_but_the_samples_of_the_cell(load: Any) -> None:

@@ -62,30 +62,12 @@ def test_the_knockout_is_set_against_random_tokens_sample_by_sample() -> None:
     assert row["ci_low"] > 0
 
 
-def test_only_samples_with_complete_controls_count() -> None:
-    scores, answers = cell(knockout=4.0, random=1.0)
-    some = np.arange(120) >= 30
-    found = made(scores, answers.assign(random_complete=some))
-    assert (found["n"] == 90).all()
-    kept = answers["id"][some]
-    alone = made(scores[scores["id"].isin(kept)], answers[some])
-    columns = ["estimate", "under", "beside"]
-    pd.testing.assert_frame_equal(found[columns], alone[columns])
-
-
 def test_draws_of_a_control_are_averaged_within_a_sample() -> None:
     scores, answers = cell(knockout=4.0, random=4.0)
     still = scores[scores["condition"] == "clean"].assign(condition="random", draw=1)
     found = made(pd.concat([scores, still]), answers).loc["share"]
     assert found["beside"] == pytest.approx(100 / 6)
     assert found["estimate"] == pytest.approx(100 / 6)
-
-
-def test_the_signal_of_each_layer_stands_beside() -> None:
-    scores, answers = cell(knockout=4.0)
-    told = answers[["id"]].assign(floor="question", s=1.0 * answers["label"])
-    assert made(scores, answers)["signal"].all()
-    assert not made(scores, answers, floors=told)["signal"].any()
 
 
 @pytest.mark.parametrize("n", [16, 60, 240])
@@ -96,12 +78,6 @@ def test_of_samples_that_all_stay_the_interval_says_how_many_might_have_moved(n:
     clusters = n / 2
     assert found["ci_high"] == pytest.approx(100 * 3.8415 / (clusters + 3.8415), 1e-3)
     assert found["ci_low"] == -found["ci_high"]
-
-
-def test_clusters_are_subjects_whether_or_not_samples_are_paired() -> None:
-    scores, answers = cell(120, knockout=4.0)
-    assert (made(scores, answers)["n_clusters"] == 60).all()
-    assert (made(scores, answers.assign(subject="one"))["n_clusters"] == 1).all()
 
 
 def test_without_a_complete_control_contrasts_are_blank_and_without_control_absent() -> None:

@@ -123,13 +123,6 @@ def test_the_auc_before_the_answer_is_that_of_the_same_site_at_the_prompts_end()
         assert found.loc["prompt_end", "prompt_end_auc"].isna().all()
 
 
-def test_what_was_not_measured_is_blank() -> None:
-    found = table(scores=rows(clean=S["clean"]), floors=None)
-    measured = found.columns[found.notna().all()]
-    expected = "site position layer headline probe_auc auc_low auc_high"
-    assert list(measured) == expected.split()
-
-
 def test_the_order_of_rows_changes_no_digit_of_any_table() -> None:
     refits = Draws(np.array(IDS, dtype=object), np.zeros((0, N), dtype=np.int64))
 

@@ -57,12 +57,6 @@ def test_each_row_says_what_it_shows_and_one_legend_names_what_was_measured() ->
     assert "Flips: every other question token" not in svg
 
 
-def test_the_caption_says_where_and_how_many_and_that_flips_claim_nothing() -> None:
-    said = caption(draw(*tables()))
-    assert "Read-out mlp/final; n = 1,000 samples per cell; upright line: headline layer" in said
-    assert "Flips are descriptive and carry no claim." in said
-
-
 def test_without_a_signal_the_probes_lines_are_grey_and_the_others_keep_their_colour() -> None:
     controls, curve = tables()
     curve["signal"] = curve["cell_signal"] = curve["dataset"] != "b"

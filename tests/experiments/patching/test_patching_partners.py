@@ -78,15 +78,6 @@ def test_partners_are_those_of_the_pair_by_pair_rule(rows: Any, seed: int) -> No
         assert all(partner in allowed[id_] for id_, partner in chosen.items())
 
 
-@settings(max_examples=30, deadline=None)
-@given(ROWS, st.randoms(use_true_random=False))
-def test_the_order_of_the_rows_does_not_matter(rows: Any, draws: Any) -> None:
-    table = pd.DataFrame(drawn(rows))
-    order = list(range(len(table)))
-    draws.shuffle(order)
-    assert found(table, 5) == found(table.iloc[order], 5)
-
-
 def test_the_seed_chooses_and_the_choice_is_spread_over_all_there_are() -> None:
     rows = [row(f"n{i}", f"N{i}", "trade", "x", [f"w{i}"], label=0) for i in range(30)]
     by_seed = [arms(rows, seed)["matched"] for seed in range(3)]
