@@ -21,7 +21,7 @@ rule answers:
     threads: jobs.cores
     resources:
         **jobs.place(),
-        **jobs.asks("passes", "answers"),
+        **jobs.asks("passes"),
     params:
         style=lambda w: cfg.models[w.model].prompt,
         dtype=lambda w: cfg.models[w.model].dtype,

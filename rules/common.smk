@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.detectors import registry as detection_views
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import around, resume, studies, trials
+from anchorscope.workflow import around, resume, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
@@ -47,7 +47,7 @@ except AnchorscopeError as error:
     sys.exit(f"error: {error}")
 
 paths = Paths(cfg, HERE)
-jobs = Jobs(cfg, site, here=on_this_machine, trials=trials.read())
+jobs = Jobs(cfg, site, here=on_this_machine)
 RESULTS, ROOT = cfg.results, cfg.root
 EXPERIMENTS = registry.EXPERIMENTS
 
@@ -67,6 +67,11 @@ wildcard_constraints:
 def drawn(stem):
     """Return the files of a figure's picture by format."""
     return {kind.replace(".", "_"): f"{ROOT}/figures/{stem}.{kind}" for kind in PICTURES}
+
+
+def texts(figure):
+    """Return the files of a figure's methods text and its references."""
+    return [f"{ROOT}/figures/{figure}.{kind}" for kind in ("methods.md", "bib")]
 
 
 def passing(product):

@@ -1,4 +1,4 @@
-"""`anchorscope selftest --like`: test whether a model fits on this device, and how long it takes.
+"""`anchorscope selftest --like`: measure memory and time of a model's shape on this device.
 
 A model of this shape is built with random weights, without downloading the weights. It makes the
 same passes, answers and probes as a run, on made-up prompts as long as those of the longest
@@ -7,10 +7,9 @@ datasets.
 
 import gc
 import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -19,7 +18,7 @@ import pandas as pd
 import psutil
 import torch
 
-from anchorscope.config.sections import Model
+from anchorscope.cli import cli_selftest
 from anchorscope.config.settings import Config
 from anchorscope.models import families, generation, loading
 from anchorscope.models.families import Loaded
@@ -28,10 +27,9 @@ from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, on
 from anchorscope.probes import fitting, scores
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.room import Room, tried
+from anchorscope.storage.room import Room
 from anchorscope.styles import CHAT, style_of
-from anchorscope.workflow import resources, trials
-from anchorscope.workflow.trials import Stage, Trial, duration
+from anchorscope.workflow import resources
 
 SHARED = {"plain": 2, "few_shot": 140, "chat": 35}
 """Prompt style → number of tokens that all prompts of a cell begin with."""
@@ -41,10 +39,24 @@ QUESTION, EXACT, ANSWER = 25, 6, 10
 """Numbers of tokens of a question, of E_Q in it, and of an answer."""
 SPARE = 1.1
 """Least free memory of a device, as a multiple of the weights."""
-SOUGHT_ON = ("cuda",)
-"""Devices whose largest batch is searched for. Full main memory would end the whole process."""
-LEAST = 256
-"""Smallest step of the search for the largest batch, in tokens."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Memory and time of a model's shape on a card."""
+
+    model: str  # key in the catalogue, or a folder
+    card: str  # name of the GPU, or `CPU`
+    dtype: str
+    batch_tokens: int
+    halved: int  # number of batches that did not fit
+    weights_gb: float
+    memory_gb: dict[str, float]  # peak memory of the device per stage, including weights
+    seconds: dict[str, float]  # seconds per sample and stage
+
+    def time(self, samples: int) -> str:
+        """Return the time for so many samples, without loading, tables and pictures."""
+        return duration(samples * sum(self.seconds.values()))
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,8 @@ class Work:
     shared: int  # number of tokens that all prompts begin with
     own: int  # number of further tokens of a prompt
     vocabulary: int  # number of token ids
+    tokens: int  # number of tokens of a batch
+    room: Room
 
     @property
     def prompt(self) -> int:
@@ -69,51 +83,33 @@ def report(config: Config, model: str, device: str) -> None:
         AnchorscopeError: See `shape_of` and `measure`.
     """
     trial = measure(config, model, torch.device(device))
-    trials.keep(trial)
+    cli_selftest.keep({f"like {model}": asdict(trial)})
     for line in lines(trial, config):
         print(line)
-    print(f"written to {trials.FILE}")
+    print(f"written to {cli_selftest.FILE}")
 
 
 def lines(trial: Trial, config: Config) -> Iterator[str]:
-    """Yield the lines of a trial's report, with the times of a dataset and of each figure."""
+    """Yield the lines of a trial's report, with the times of a dataset and in each figure."""
     yield f"{trial.model} on {trial.card}, {trial.dtype}, random weights"
     stages = ", ".join(f"{stage} {gb:.1f}" for stage, gb in trial.memory_gb.items())
     yield f"memory         {trial.weights_gb:.1f} GB of weights; at most, in GB: {stages}"
-    if trial.largest_batch_tokens is None:
-        yield f"batch_tokens   {trial.batch_tokens:,} fits; larger ones are tried on GPUs only"
-    else:
-        wanted = families.batch_tokens(config.batch_tokens, "cuda")
-        how = "fits, no more was tried" if trial.limit is None else "is about the largest that fits"
-        largest = f"{trial.largest_batch_tokens:,} {how}"
-        yield f"batch_tokens   {largest}; {wanted:,} are used, or fewer if they do not fit"
-    n = samples(config)
-    hours = ", ".join(
-        f"{stage} {duration(n * seconds / 3600)}" for stage, seconds in trial.seconds.items()
-    )
-    yield f"one dataset    {duration(trial.hours(n))} for {n:,} questions: {hours}"
-    known = trials.read()
+    fits = "do not fit and were halved: set fewer" if trial.halved else "fit"
+    yield f"batch_tokens   {trial.batch_tokens:,} {fits}"
+    n = min(config.sample_size, config.limit or config.sample_size)
+    stages = ", ".join(f"{stage} {duration(n * each)}" for stage, each in trial.seconds.items())
+    yield f"one dataset    {trial.time(n)} for {n:,} questions: {stages}"
     for name, figure in config.figures.items():
         if trial.model in figure.models:
-            yield f"figure         {name}: {_of_figure(config, name, known, trial.card)}"
+            questions = sum(resources.samples(config, dataset) for dataset in figure.datasets)
+            yield f"figure         {name}: {trial.time(questions)} for this model"
 
 
-def _of_figure(config: Config, figure: str, known: tuple[Trial, ...], card: str) -> str:
-    """Return the time of a figure on a card, and the models that were not tried on it, as text."""
-    hours, unknown = 0.0, dict[str, None]()
-    for model, dataset in config.cells(figure):
-        trial = trials.of(known, config, model, [card])
-        if trial is None:
-            unknown[model] = None
-        else:
-            hours += trial.hours(resources.samples(config, dataset))
-    without = f", without {', '.join(unknown)}, not tried here" if unknown else ""
-    return f"{duration(hours)}{without}"
-
-
-def samples(config: Config) -> int:
-    """Return the number of questions of a dataset that sets no size of its own."""
-    return min(config.sample_size, config.limit or config.sample_size)
+def duration(seconds: float) -> str:
+    """Return a rounded time as text, such as `5 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def shape_of(config: Config, model: str) -> Mapping[str, Any]:
@@ -146,48 +142,28 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
     layers, width = families.sizes(shape, model)
     _check_device(device)
     weights = _check_room(model, shape, entry.dtype, device)
-    wanted = families.batch_tokens(config.batch_tokens, device.type)
-    largest, taken = _measure_model(config, entry, shape, device, wanted)
-    _free()
-    fit = partial(fit_layer, config, *_states(samples(config), width), device)
-    seconds, memory = _timed(fit, device)
+    loading.without_cudnn()
+    loaded = loading.build(shape, entry.dtype, device)
+    work = _work(config, entry.prompt, loaded)
+    taken = {
+        "answers": _timed(partial(answer, loaded, work), device),
+        "activations": _timed(partial(passes, loaded, work), device),
+    }
+    del loaded
+    gc.collect()
+    n = min(config.sample_size, config.limit or config.sample_size)
+    seconds, memory = _timed(partial(fit_layer, config, n, width, device), device)
     taken["scores"] = seconds * layers * len(config.readouts), memory
     return Trial(
         model=model,
-        card=trials.processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
-        settings=trials.settings_of(config, entry),
+        card="CPU" if device.type == "cpu" else torch.cuda.get_device_name(device),
         dtype=entry.dtype,
-        batch_tokens=min(wanted, largest or wanted),
-        largest_batch_tokens=largest,
+        batch_tokens=work.tokens,
+        halved=work.room.halved,
         weights_gb=weights / 1e9,
         memory_gb={stage: memory for stage, (_, memory) in taken.items()},
         seconds={stage: seconds for stage, (seconds, _) in taken.items()},
     )
-
-
-def _measure_model(
-    config: Config, entry: Model, shape: Mapping[str, Any], device: torch.device, tokens: int
-) -> tuple[int | None, dict[Stage, tuple[float, float]]]:
-    """Return the largest batch that fits, and time and memory of one batch per stage.
-
-    The largest batch is in tokens; None on devices where it is not searched for. The timed batch
-    has `tokens`, or as many as fit. For time and memory see `_timed`.
-    """
-    loading.without_cudnn()
-    loaded = loading.build(shape, entry.dtype, device)
-    work, largest = _work(config, entry.prompt, loaded), None
-    if device.type in SOUGHT_ON:
-        fits = partial(_fits, loaded, work)
-        largest = largest_batch(fits, start=tokens, most=trials.MOST * tokens)
-        if not largest:
-            what = "one sample does not fit beside the weights"
-            do = "use a larger GPU, or fewer conditions"
-            raise AnchorscopeError(what, f"memory of {device}", do, see="out-of-memory")
-        tokens = min(tokens, largest)
-    return largest, {
-        "answers": _timed(partial(answer, loaded, work, tokens), device),
-        "activations": _timed(partial(passes, loaded, work, tokens), device),
-    }
 
 
 def _check_device(device: torch.device) -> None:
@@ -231,7 +207,14 @@ def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
     most = families.positions(loaded.model.config) or 1 << 30
     own = min(OWN[name], most // 2)
     room = most - own - max(ANSWER, config.generation.max_new_tokens)
-    return Work(config, min(SHARED[name], max(0, room)), own, families.embedded(loaded.model))
+    return Work(
+        config,
+        min(SHARED[name], max(0, room)),
+        own,
+        families.embedded(loaded.model),
+        families.batch_tokens(config.batch_tokens, loaded.device.type),
+        Room(),
+    )
 
 
 def _prompts(work: Work, n: int) -> list[tuple[int, ...]]:
@@ -264,63 +247,29 @@ def _samples(work: Work, n: int) -> list[Sample]:
     return made
 
 
-class _Strict(Room):
-    """Room that does not halve a batch that does not fit."""
-
-    def run(self, samples: Any, tokens: Any, work: Any) -> list[Any]:
-        return [work(samples)]
-
-
-def passes(loaded: Loaded, work: Work, tokens: int) -> int:
+def passes(loaded: Loaded, work: Work) -> int:
     """Pass one full batch under all conditions. Return the number of its samples."""
     conditions = on(work.config.conditions.model_dump())
     rows = sum(not one.own_batch for one, _ in conditions)
-    n = tokens // (rows * (work.prompt + ANSWER))
+    n = work.tokens // (rows * (work.prompt + ANSWER))
     made = _samples(work, max(2, n))  # a sample needs a partner
-    plan = batches.arrange(made, conditions, batch_tokens=tokens)
+    plan = batches.arrange(made, conditions, batch_tokens=work.tokens)
     readouts = list(work.config.readouts)
-    found = runner.measure(loaded, plan, readouts, numbers=[0], room=_Strict(), outputs=True)
+    found = runner.measure(loaded, plan, readouts, numbers=[0], room=work.room, outputs=True)
     return sum(len(batch.samples) for batch, _ in found)
 
 
-def answer(loaded: Loaded, work: Work, tokens: int) -> int:
+def answer(loaded: Loaded, work: Work) -> int:
     """Generate one full batch of answers of full length. Return their number."""
     most = work.config.generation.max_new_tokens
-    prompts = _prompts(work, max(1, tokens // (work.prompt + most)))
+    prompts = _prompts(work, max(1, work.tokens // (work.prompt + most)))
     ending = generation.Ending(CHAT, closing=(), eos=frozenset())
-    sized = replace(loaded, batch_tokens=tokens)
-    written = generation.generate(prompts, sized, ending, max_new_tokens=most, room=_Strict())
-    return len(written)
+    sized = replace(loaded, batch_tokens=work.tokens)
+    return len(generation.generate(prompts, sized, ending, max_new_tokens=most, room=work.room))
 
 
-def _fits(loaded: Loaded, work: Work, tokens: int) -> bool:
-    """Return whether batches of so many tokens fit in memory."""
-    calls = (partial(call, loaded, work, tokens) for call in (passes, answer))
-    return all(tried(call) is not None for call in calls)
-
-
-def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
-    """Return the largest number of tokens that fits, to within an eighth; 0 if none fits.
-
-    The search doubles or halves from `start`, then bisects between sizes that fit and that do not.
-
-    Args:
-        fits: Whether batches of a number of tokens fit.
-        start: First number of tokens to try.
-        most: Largest number of tokens to try.
-    """
-    low, high, size = 0, most + 1, start
-    while high - low > max(low // 8, LEAST):
-        if fits(size):
-            low = size
-        else:
-            high = size
-        size = min(2 * low, most) if high > most else (low + high) // 2
-    return low
-
-
-def _states(n: int, width: int) -> tuple[pd.DataFrame, torch.Tensor]:
-    """Make up answers of `n` samples, and their states in one layer, float32 [1, n, width]."""
+def fit_layer(config: Config, n: int, width: int, device: torch.device) -> int:
+    """Fit and score one layer's probes of one read-out, on made-up states of `n` samples."""
     draws = torch.Generator().manual_seed(0)
     label = torch.randint(2, (n,), generator=draws)
     ids = [str(number) for number in range(n)]
@@ -330,17 +279,11 @@ def _states(n: int, width: int) -> tuple[pd.DataFrame, torch.Tensor]:
     mixed = torch.randn(width, width, generator=draws) / torch.arange(1, width + 1)[:, None]
     x = torch.randn(n, width, generator=draws)
     x[:, :8] += 0.3 * label[:, None]
-    return answers, (x @ mixed)[None]
-
-
-def fit_layer(
-    config: Config, answers: pd.DataFrame, states: torch.Tensor, device: torch.device
-) -> int:
-    """Fit and score one layer's probes of one read-out. Return the number of samples."""
+    states = (x @ mixed)[None]
     settings = fitting.ProbeSettings(**config.probe.model_dump(), seed=config.seed)
     design = fitting.design(answers, settings)
     scoring = scores.CellScores(
-        lambda *_: (list(answers["id"]), states),
+        lambda *_: (ids, states),
         design,
         scores.drawn(answers, design),
         config.readouts[:1],
@@ -349,7 +292,7 @@ def fit_layer(
     )
     for _ in scoring.tables():
         pass
-    return len(answers)
+    return n
 
 
 def _timed(call: Callable[[], int], device: torch.device) -> tuple[float, float]:
@@ -357,23 +300,12 @@ def _timed(call: Callable[[], int], device: torch.device) -> tuple[float, float]
 
     On a GPU, the first call is not timed, since it also sets up libraries.
     """
-    if device.type == "cuda":
+    on_gpu = device.type == "cuda"
+    if on_gpu:
         call()
         torch.cuda.reset_peak_memory_stats(device)
     start = time.perf_counter()
     n = call()  # returns after its results are in main memory
-    return (time.perf_counter() - start) / n, peak_bytes(device) / 1e9
-
-
-def peak_bytes(device: torch.device) -> int:
-    """Return peak memory in bytes: of a GPU since its statistics were reset, or of this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _free() -> None:
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    seconds = (time.perf_counter() - start) / n
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # on Linux
+    return seconds, (torch.cuda.max_memory_allocated(device) if on_gpu else 1024 * kilobytes) / 1e9

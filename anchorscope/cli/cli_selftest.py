@@ -5,6 +5,7 @@ first run on a new kind of device.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -15,13 +16,15 @@ import pandas as pd
 import torch
 
 from anchorscope.models import loading
-from anchorscope.models.families import FAMILIES, Loaded, layers, tried_head, tried_row, window
+from anchorscope.models.families import FAMILIES, Loaded, layers, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
+from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.provenance import libraries
-from anchorscope.workflow import trials
 
+FILE = Path("selftest.json")
+"""File with the results of the self-test, in the folder where it runs."""
 SIZES: dict[str, Any] = {
     "vocab_size": 200, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 96,
@@ -41,12 +44,8 @@ class Verdict(NamedTuple):
     measured: str  # measured value, or reason why there is none
 
 
-def report(device: str, path: Path) -> bool:
-    """Print the verdict of every check, and write all verdicts to a JSON file.
-
-    Returns:
-        Whether no check failed.
-    """
+def report(device: str) -> bool:
+    """Print the verdict of every check, store all verdicts, and return whether no check failed."""
     verdicts = []
     for verdict in run(device):
         print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
@@ -54,22 +53,17 @@ def report(device: str, path: Path) -> bool:
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
     attention = loading.attention_of(tiny("llama", torch.device(device)))
     about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
-    trials.write({**about, "libraries": libraries(), "verdicts": verdicts}, path)
-    rows = table(verdicts, [] if device == "cpu" else gpus)
-    print(f"written to {path}\n\nwhat works where, for an issue:\n\n{rows}")
+    keep({**about, "libraries": libraries(), "verdicts": verdicts})
+    print(f"written to {FILE}")
     return all(verdict["verdict"] != "fail" for verdict in verdicts)
 
 
-def table(verdicts: Sequence[Mapping[str, str]], gpus: Sequence[str]) -> str:
-    """Return the Markdown table of docs/own.md with a row for each family that was tried here."""
-    where, version = ", ".join(dict.fromkeys(gpus)) or "CPU", libraries()["transformers"]
-    rows = [tried_head()]
-    for family in FAMILIES:
-        found = [one["verdict"] for one in verdicts if one["about"] == family]
-        if found:
-            result = "fail" if "fail" in found else "pass"
-            rows.append(tried_row(family, f"{where}: {result}", version))
-    return "\n".join(rows)
+def keep(part: Mapping[str, Any]) -> None:
+    """Write some keys to the file of the self-test. Other keys in the file stay."""
+    content: dict[str, Any] = {}
+    with suppress(OSError, ValueError):
+        content = read_json(FILE)
+    write_json({**content, **part}, FILE)
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:

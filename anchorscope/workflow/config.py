@@ -24,8 +24,6 @@ STAGES = (
 RESERVED = frozenset([*TARGETS, *STAGES.split()])
 """Names of the workflow's targets and stages, not allowed for models, datasets and figures."""
 
-LONG = 100
-"""Length of advice that is not repeated in one error, in characters."""
 Keys = tuple[str, ...]
 """Path from the top of the config to an entry: keys, and indices in lists."""
 
@@ -170,13 +168,10 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
         where = f"{_place(only.path, sources)}, key {only.key}"
         return AnchorscopeError(only.what, where, only.do, see=only.see)
     what = f"{len(mistakes)} mistakes in the config:"
-    advice: set[str] = set()
     # Unknown keys first: a name that is missing elsewhere may be below one of them.
     for mistake in sorted(mistakes, key=lambda one: not one.what.startswith("unknown key")):
-        do = mistake.do if len(mistake.do) < LONG or mistake.do not in advice else "see above"
-        advice.add(mistake.do)
         place = _place(mistake.path, sources)
-        what += f"\n  - {mistake.key} ({place}): {mistake.what}; {do}"
+        what += f"\n  - {mistake.key} ({place}): {mistake.what}; {mistake.do}"
     return AnchorscopeError(what, None, "correct these keys", see="config")
 
 
