@@ -22,12 +22,9 @@ from transformers import (
 )
 
 from anchorscope.models.contents import INDEX
-from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic, read_json
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
-SPARE_GB = 1
-"""Disk space that must stay free beside a checkpoint, GB."""
 ENDING = 3.0
 """Factor on the head's rows for the tokens that end an answer, so that answers do end."""
 
@@ -52,19 +49,15 @@ def write(
         folder: Folder of the checkpoint. Another checkpoint in it is replaced.
         layers: Number of the model's layers to write, None for all.
         device: Device on which weights are drawn. Another device draws other weights.
-
-    Raises:
-        AnchorscopeError: The disk has no room for the checkpoint.
     """
     config = config_of(shape, tokenizer, layers)
-    if written(folder, config):
+    known = folder / "config.json"
+    if known.is_file() and read_json(known) == json.loads(config.to_json_string()):
         return
-    shutil.rmtree(folder, ignore_errors=True)  # before the free space is checked
-    sizes = sizes_of(config)
-    check_room(sizes, folder)
+    shutil.rmtree(folder, ignore_errors=True)  # it frees the space
     with atomic(folder) as draft:
         draft.mkdir()
-        write_weights(sizes, ends_of(tokenizer), draft, device)
+        write_weights(sizes_of(config), ends_of(tokenizer), draft, device)
         tokenizer.save_pretrained(draft)
         config.save_pretrained(draft)
         GenerationConfig.from_model_config(config).save_pretrained(draft)
@@ -79,7 +72,8 @@ def write_weights(sizes: Sizes, ends: list[int], folder: Path, device: str) -> N
         tensors = {name: drawn(name, sizes[name], ends, device) for name in names}
         save_file(tensors, folder / file, metadata={"format": "pt"})
         places |= dict.fromkeys(names, file)
-    index = {"metadata": {"total_size": 2 * numbers(sizes)}, "weight_map": places}
+    total = sum(2 * torch.Size(shape).numel() for shape in sizes.values())
+    index = {"metadata": {"total_size": total}, "weight_map": places}
     (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
 
 
@@ -100,12 +94,6 @@ def empty(config: PretrainedConfig) -> Any:
         return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
 
 
-def written(folder: Path, config: PretrainedConfig) -> bool:
-    """Return whether a folder holds a checkpoint of this config."""
-    path = folder / "config.json"
-    return path.is_file() and read_json(path) == json.loads(config.to_json_string())
-
-
 def sizes_of(config: PretrainedConfig) -> Sizes:
     """Return the tensors of a checkpoint of this config. A tied head is not among them."""
     tensors = empty(config).state_dict()
@@ -114,25 +102,6 @@ def sizes_of(config: PretrainedConfig) -> Sizes:
         for name, tensor in tensors.items()
         if not (name == HEAD and config.tie_word_embeddings)
     }
-
-
-def check_room(sizes: Sizes, folder: Path) -> None:
-    """Refuse to write a checkpoint that the disk has no room for.
-
-    Raises:
-        AnchorscopeError: There is not enough room.
-    """
-    there = next(place for place in (folder, *folder.parents) if place.is_dir())
-    free, needed = shutil.disk_usage(there).free / 1e9, numbers(sizes) * 2 / 1e9
-    if free < needed + SPARE_GB:
-        what = f"{folder.name} takes {needed:.1f} GB on the disk, {free:.1f} GB are free"
-        do = "make room, or keep fewer layers: LAYERS=2"
-        raise AnchorscopeError(what, folder, do, see="disk-full")
-
-
-def numbers(sizes: Sizes) -> int:
-    """Return the number of weights."""
-    return sum(torch.Size(shape).numel() for shape in sizes.values())
 
 
 def shards(sizes: Iterable[str]) -> Iterator[list[str]]:

@@ -149,31 +149,14 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     """Check the GPUs of this machine, if a model asks for one."""
-    needs = {name: config.models[name].resources for name in models}
-    needs = {name: need for name, need in needs.items() if need.gpus}
-    if not needs:
-        return
-    here, memory = gpus_here(), gpu_memory()
-    sizes = ", ".join(map(gigabytes, memory)) or "unknown memory"
-    what = f"{here} on this machine ({sizes})" if here else "none on this machine"
-    least = min(memory, default=float("inf"))
-    short = [n for n, need in needs.items() if need.gpus > here or need.gpu_mem_gb * 1e9 > least]
-    if not short:
-        yield Finding("ok", "gpu", what)
-        return
-    do = (
-        "layers are spread over all GPUs, or run on the CPU without any: lower `batch_tokens`, use "
-        "a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` for the CPU"
-    )
-    yield Finding("warning", "gpu", f"{what}, too little for {', '.join(short)}", do)
-
-
-def gpu_memory() -> list[int]:
-    """Return the bytes of each GPU that torch can use."""
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
+    here, needs = gpus_here(), {name: config.models[name].resources.gpus for name in models}
+    if short := [name for name, gpus in needs.items() if gpus > here]:
+        do = (
+            "layers are spread over all GPUs, or run on the CPU without any: use a larger machine "
+            "(`snakemake --profile slurm`), or set `resources: {gpus: 0}` for the CPU"
+        )
+        what = f"{here} on this machine, too few for {', '.join(short)}"
+        yield Finding("warning", "gpu", what, do)
 
 
 def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Finding]:

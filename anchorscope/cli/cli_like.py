@@ -9,7 +9,7 @@ import gc
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -18,7 +18,6 @@ import pandas as pd
 import psutil
 import torch
 
-from anchorscope.cli import cli_selftest
 from anchorscope.config.settings import Config
 from anchorscope.models import families, generation, loading
 from anchorscope.models.families import Loaded
@@ -77,16 +76,14 @@ class Work:
 
 
 def report(config: Config, model: str, device: str) -> None:
-    """Try a model of the catalogue on a device (`cpu`, `cuda`, …), then store and print the trial.
+    """Try a model of the catalogue on a device (`cpu`, `cuda`, …), and print the trial.
 
     Raises:
-        AnchorscopeError: See `shape_of` and `measure`.
+        AnchorscopeError: See `measure`.
     """
     trial = measure(config, model, torch.device(device))
-    cli_selftest.keep({f"like {model}": asdict(trial)})
     for line in lines(trial, config):
         print(line)
-    print(f"written to {cli_selftest.FILE}")
 
 
 def lines(trial: Trial, config: Config) -> Iterator[str]:
@@ -112,33 +109,17 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def shape_of(config: Config, model: str) -> Mapping[str, Any]:
-    """Return the config.json of a catalogue model: from local files, as shipped, or from the hub.
-
-    Raises:
-        AnchorscopeError: There is none, or models of this family cannot be measured.
-    """
-    entry = config.models[model]
-    found = resources.shape(config, model)
-    if found is None and entry.train:
-        found = loading.read_config(resources.trained(config, model))
-    if found is None and entry.hub:
-        found = loading.fetch_config(entry.hub, entry.revision)
-    if found is None:
-        do = "check `local` in config.yaml"
-        raise AnchorscopeError("no config.json", entry.local, do, see="no-checkpoint")
-    families.sizes(found, model)
-    return found
-
-
 def measure(config: Config, model: str, device: torch.device) -> Trial:
     """Measure memory and time of a model's shape on a device.
 
     Raises:
-        AnchorscopeError: There is no such GPU, or the weights or one sample do not fit. See also
-            `shape_of`.
+        AnchorscopeError: There is no config.json or no such GPU, the weights or one sample do not
+            fit, or models of this family cannot be measured.
     """
-    entry, shape = config.models[model], shape_of(config, model)
+    entry, shape = config.models[model], resources.shape(config, model)
+    if shape is None:
+        do = "name a folder that has one, or build results/models/<model>.json first"
+        raise AnchorscopeError("no config.json", entry.local or model, do, see="no-checkpoint")
     layers, width = families.sizes(shape, model)
     _check_device(device)
     weights = _check_room(model, shape, entry.dtype, device)

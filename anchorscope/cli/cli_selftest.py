@@ -1,14 +1,11 @@
 """`anchorscope selftest`: check on tiny random models that this machine measures correctly.
 
-Nothing is downloaded. The verdicts are written to a file that users can send with their report of a
-first run on a new kind of device.
+Nothing is downloaded.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import permutations
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -20,11 +17,8 @@ from anchorscope.models.families import FAMILIES, Loaded, layers, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
-from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.provenance import libraries
 
-FILE = Path("selftest.json")
-"""File with the results of the self-test, in the folder where it runs."""
 SIZES: dict[str, Any] = {
     "vocab_size": 200, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 96,
@@ -45,25 +39,16 @@ class Verdict(NamedTuple):
 
 
 def report(device: str) -> bool:
-    """Print the verdict of every check, store all verdicts, and return whether no check failed."""
-    verdicts = []
-    for verdict in run(device):
-        print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
-        verdicts.append(verdict._asdict())
+    """Print what is tested and the verdict of every check. Return whether no check failed."""
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
     attention = loading.attention_of(tiny("llama", torch.device(device)))
-    about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
-    keep({**about, "libraries": libraries(), "verdicts": verdicts})
-    print(f"written to {FILE}")
-    return all(verdict["verdict"] != "fail" for verdict in verdicts)
-
-
-def keep(part: Mapping[str, Any]) -> None:
-    """Write some keys to the file of the self-test. Other keys in the file stay."""
-    content: dict[str, Any] = {}
-    with suppress(OSError, ValueError):
-        content = read_json(FILE)
-    write_json({**content, **part}, FILE)
+    versions = ", ".join(f"{name} {version}" for name, version in libraries().items())
+    print(f"{device}; GPUs: {gpus}; CUDA {torch.version.cuda}; attention: {attention}; {versions}")
+    passed = True
+    for verdict in run(device):
+        print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
+        passed &= verdict.verdict != "fail"
+    return passed
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:
