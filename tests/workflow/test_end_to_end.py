@@ -174,23 +174,9 @@ def test_the_figure_says_what_every_stage_was_made_from(tiny_run):
         assert found == before["activations"]["counts"]
 
 
-def test_a_trained_checkpoint_wins_over_the_shipped_one(tiny_run, tmp_path):
-    clone = tiny_run.copy(tmp_path / "clone")
-    trained = clone.results / "models/tiny-llama"
-    shipped = clone.root / "resources/models/tiny-llama"
-    shipped.mkdir(parents=True)
-    (shipped / "recipe.json").write_bytes((trained / "recipe.json").read_bytes())
-    assert clone.planned() == {}
-    (trained / "recipe.json").write_text('{"recipe": "of another day"}', encoding="utf-8")
-    planned = clone.planned()
-    assert planned["model"] == 1
-    assert "train" not in planned
-
-
 def test_activations_that_are_not_kept_go_once_they_are_scored(tiny_run, tmp_path):
     clone, change = tiny_run.copy(tmp_path / "clone"), {"keep_activations": False}
     target = f"results/delta_p/{CELL}.csv"
     clone.build(target, "--forcerun", "scores", change=change)
     assert (clone.results / f"scores/{CELL}.parquet").is_file()
     assert not (clone.results / f"activations/{CELL}").exists()
-    assert clone.planned(change=change) == {}
