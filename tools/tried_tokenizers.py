@@ -105,9 +105,9 @@ def cells(
             yield {"tokenizer": family.tokenizer, "style": family.style, "dataset": name, **found}
 
 
-def table(found: Iterable[Mapping[str, Any]]) -> str:
+def table(found: Iterable[dict[str, Any]]) -> str:
     """Return three tables in Markdown: tokenizers, datasets, and the rules that found E_Q."""
-    cells = pd.DataFrame(found)
+    cells = pd.DataFrame([*found])
     return "\n".join([*of_tokenizers(cells), "", *of_datasets(cells), "", *rules(cells)]) + "\n"
 
 

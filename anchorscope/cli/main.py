@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -173,7 +174,7 @@ def summary(table: pd.DataFrame) -> str:
     scored = table["p_wrong"].dropna()
     line = f"{len(scored):,} of {len(table):,} rows scored"
     line += f"; {(scored > 0.5).sum():,} more likely wrong than right"
-    reasons = in_words(table["dropped"].value_counts().to_dict())
+    reasons = in_words(Counter(table["dropped"].dropna()))
     return f"{line}; no score: {reasons}" if reasons else line
 
 

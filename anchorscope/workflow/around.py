@@ -166,12 +166,9 @@ def check_writable(folder: str | Path) -> None:
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
-    """Return the bytes that activations need on the disk.
+    """Return the bytes that activations need on the disk of a folder, given those of each cell.
 
-    Args:
-        cells: Bytes of each cell.
-        keep: Whether activations are kept. If not, only one cell's are on the disk at a time.
-        folder: Folder for the activations. It need not exist yet.
+    Unless all are kept, only one cell's are on the disk at a time.
 
     Raises:
         AnchorscopeError: The disk has less free space.

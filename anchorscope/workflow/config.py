@@ -54,11 +54,7 @@ def read(files: Iterable[str | Path]) -> RunConfig:
 def sources_of(workflow: Any, name: str) -> list[Source]:
     """Return the sources of Snakemake's config: the project's file, `--configfile` and `--config`.
 
-    The result is empty if the workflow is used as a module of another one.
-
-    Args:
-        workflow: Snakemake's workflow object.
-        name: Path of the project's file, which need not exist.
+    The project's file is `name`, which need not exist. A module of another workflow has no sources.
 
     Raises:
         WorkflowError: A file is not YAML, or a key occurs twice.
@@ -127,11 +123,7 @@ def _source(path: str | Path) -> Source:
 
 
 def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
-    """Check the user's config and complete it with the shipped catalogue.
-
-    Args:
-        raw: The merged keys of all the user's sources.
-        sources: The sources, to name places in errors.
+    """Check the user's merged config, and complete it with the shipped catalogue.
 
     Raises:
         AnchorscopeError: The config has mistakes. Lists each with its place, key, value and remedy.
@@ -176,11 +168,7 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """Return the source and line of a path.
-
-    This is the source that contains the longest part of the path. Ties go to the source that is
-    read last.
-    """
+    """Return source and line of the longest part of a path, in the source that is read last."""
     keys = tuple(map(str, path))
     for depth in range(len(keys), 0, -1):
         for source in reversed(sources):

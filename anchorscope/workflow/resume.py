@@ -35,10 +35,7 @@ def end_on_interrupt(*, end_jobs: bool) -> None:
     """Make SIGINT end a run. The last line of its output then says how to continue.
 
     Snakemake waits for its jobs. They receive Ctrl-C in a terminal, but not a signal that is sent
-    to Snakemake alone.
-
-    Args:
-        end_jobs: Whether to end the child processes, which are the jobs unless a cluster runs them.
+    to Snakemake alone, so its child processes are ended unless a cluster runs the jobs.
     """
 
     def interrupt(*_: Any) -> None:
@@ -96,10 +93,7 @@ def refuse_orphans(folder: Path) -> None:
 
 
 def cancel_orphans(folder: Path, patience: float = 180.0) -> list[str]:
-    """Cancel the jobs that earlier runs left in the queue, and wait until they are gone.
-
-    Returns:
-        The ids of these jobs.
+    """Cancel the jobs that earlier runs left in the queue, and return their ids once they are gone.
 
     Raises:
         AnchorscopeError: SLURM does not answer, or the jobs do not end within `patience` seconds.
@@ -137,12 +131,9 @@ def _ask_slurm(*command: str) -> str:
 
 
 def owners(folder: Path, cancelled: Collection[str] = ()) -> dict[str, str]:
-    """Find this machine's processes that run Snakemake, or a job of it, in `folder`.
+    """Map this machine's processes that run Snakemake, or a job of it, in `folder` to their users.
 
     Processes that belong to the SLURM jobs `cancelled` are left out.
-
-    Returns:
-        Process id → user.
     """
     this = psutil.Process()
     ours = {process.pid for process in [this, *this.parents()]}
@@ -175,10 +166,6 @@ def _still_running(
 
 def clear(folder: Path, arguments: list[str]) -> list[str]:
     """Cancel the last run's cluster jobs, unlock `folder`, and return the command that goes on.
-
-    Args:
-        folder: The folder of the run.
-        arguments: Snakemake's arguments.
 
     Raises:
         AnchorscopeError: A run is still active here, or its jobs do not end.

@@ -187,16 +187,6 @@ def test_a_source_that_was_found_is_looked_up_wholly_before_a_job_can_delete_its
         around.check_sources([job("model", found, model=local, names_prompt=False), data])
 
 
-def test_a_sample_too_small_to_claim_anything_is_told_so_after_the_answers(tiny_run):
-    said = (tiny_run.results / f"logs/answers/{CELL}.log").read_text(encoding="utf-8")
-    (line,) = [line for line in said.splitlines() if " answers are right. " in line]
-    assert (
-        " tiny-llama on tiny-world: " in line
-        and "answers are needed to detect .05." in line
-        and line.endswith("The run goes on.")
-    )
-
-
 def test_a_checkpoint_of_another_recipe_is_not_taken(tmp_path):
     """As happens when a recipe changes and snakemake's records of the old one are gone."""
     (tmp_path / "recipe.json").write_text('{"recipe": "of another day"}', encoding="utf-8")

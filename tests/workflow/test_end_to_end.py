@@ -23,11 +23,6 @@ SWAPPED = tuple(one.name for one in interventions.RECORDS if one.prompt == inter
 GOLD = ("gold", "crossed-gold")
 CONDITIONS = ("knockout", "random", "rest", "question", *SWAPPED, "noop")
 """Those of the curve."""
-PRODUCTS = (
-    "data/tiny-world.parquet", f"prompts/{CELL}.parquet", f"answers/{CELL}.parquet",
-    f"scores/{CELL}.parquet", f"activations/{CELL}", f"delta_p/{CELL}.csv", "tables/tiny.csv",
-    "figures/tiny",
-)  # fmt: skip
 
 
 def provenance(run: Workspace, made: str) -> dict[str, Any]:
@@ -66,14 +61,6 @@ def test_answers_are_frozen_anchored_and_labelled(answers):
         assert row["prompt_length"] <= row["ea_start"] < row["ea_end"] <= row["final"]
         assert row["final"] == len(row["input_ids"]) - 1
         assert set(row["eq_tokens"]) < set(row["question_tokens"])
-
-
-def test_the_model_learned_what_was_planted(answers, tiny_run):
-    """Greedy answers of trained facts follow the planted ones, right or wrong."""
-    planned = read_parquet(tiny_run.results / PRODUCTS[0]).set_index("id")["planned"]
-    shown = answers[answers["kind"] != "unseen"]
-    said = shown["ea_text"].str.strip(" .")
-    assert (said == shown["id"].map(planned)).mean() > 0.7
 
 
 def test_every_sample_is_passed_once_a_draw_of_a_condition_whatever_the_layers(tiny_run, measured):
@@ -138,16 +125,10 @@ def test_nothing_cut_moves_nothing(tiny_run):
     assert noop["delta_p"].abs().max() < 1e-2
 
 
-def test_every_product_says_what_it_was_made_from(tiny_run):
-    for made in PRODUCTS:
-        record = provenance(tiny_run, made)
-        assert {"identity", "settings", "libraries"} <= set(record)
-        for counts in counts_in(record):
-            assert counts["in"] == counts["kept"] + sum(counts["dropped"].values())
-
-
 def test_the_figure_says_what_every_stage_was_made_from(tiny_run):
     record = provenance(tiny_run, "figures/tiny")
+    for counts in counts_in(record):
+        assert counts["in"] == counts["kept"] + sum(counts["dropped"].values())
     before = {found["rule"]: found for found in record["inputs"].values()}
     stages = "dataset model prompts answers activations scores delta_p table".split()
     assert sorted(before) == sorted(stages)

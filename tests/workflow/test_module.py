@@ -1,6 +1,5 @@
 """The workflow elsewhere: in another folder, and as a module of another Snakefile."""
 
-import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -86,13 +85,3 @@ def test_a_module_from_a_git_host_has_the_files_of_its_commit(fresh, project):
 def test_a_run_in_a_folder_without_a_config_takes_that_of_the_project(fresh, tmp_path):
     asked = ("-s", str(fresh.root / "Snakefile"), "-n", "demo")
     assert counted(run(tmp_path, fresh.environment(), *asked))["delta_p"] == 8
-
-
-def test_what_snakedeploy_copies_is_the_config_and_how_to_write_it():
-    usage = yaml.safe_load((PROJECT / ".snakemake-workflow-catalog.yml").read_text("utf-8"))
-    assert usage["usage"]["software-stack-deployment"]["conda"]
-    copied = PROJECT / "config"
-    assert (copied / "config.yaml").resolve() == PROJECT / "config.yaml"
-    page = (copied / "README.md").read_text("utf-8")
-    for link in re.findall(r"\]\(([^)#:]+)\)", page):
-        assert (copied / link).exists(), link

@@ -1,6 +1,5 @@
 """Nothing that is read can run code, and nothing that is written holds the user's token."""
 
-import ast
 import json
 import os
 import pickle
@@ -11,32 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from workflow import PROJECT
 
 from anchorscope.models import loading
 from anchorscope.questions import prompts, reading, revisions
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError, redacted
 from anchorscope.workflow.stage import log, stage
-
-SOURCES = [
-    path
-    for folder in ("anchorscope", "scripts", "slurm")
-    for path in (PROJECT / folder).rglob("*.py")
-]
-
-
-def test_every_loading_of_a_model_says_that_no_code_is_run():
-    calls = [
-        (path.name, ast.unparse(node))
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("from_pretrained")
-    ]
-    assert calls
-    for name, call in calls:
-        assert "trust_remote_code=False" in call, (name, call)
-        assert "AutoModel" not in call or "use_safetensors=True" in call, (name, call)
 
 
 class Bomb:
