@@ -5,7 +5,6 @@ world: it makes anew what its settings change, and takes every earlier product f
 """
 
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,19 +107,20 @@ def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
     Raises:
         AnchorscopeError: There is no such target.
     """
-    studies = of(config)
-    main, calibration = Study(config.root, config), studies[calibration_root(config)]
+    main, calibration = of(config).values()
     if target in config.figures:
-        return _cells([main], config.cells(target))
-    if target in ("all", "evidence", "detection", "detectors", "report", *registry.EXPERIMENTS):
-        return _cells([main], shown_cells(config))
-    if target in ("calibration", "calibration-experiments"):
-        return _cells([calibration], held_cells(config))
-    if target == "null-controls":
-        return _cells([calibration], null_cells(config))
-    if target not in TARGETS:
+        study, cells = main, config.cells(target)
+    elif target in ("calibration", "calibration-experiments"):
+        study, cells = calibration, held_cells(config)
+    elif target == "null-controls":
+        study, cells = calibration, null_cells(config)
+    elif target in ("reproduction", "retrain", "retrain-seeds"):
+        study, cells = main, []
+    elif target in TARGETS:
+        study, cells = main, shown_cells(config)
+    else:
         raise unknown(config, target)
-    return []
+    return [StudyCell(study, *cell) for cell in dict.fromkeys(cells)]
 
 
 def unknown(config: RunConfig, target: str) -> AnchorscopeError:
@@ -141,7 +141,3 @@ def check_targets(config: RunConfig, workflow: Any) -> None:
         made = workflow.is_rule(target) or any(one.is_producer(target) for one in workflow.rules)
         if not (made or Path(target).exists()):
             raise unknown(config, target)
-
-
-def _cells(studies: Iterable[Study], named: Iterable[tuple[str, str]]) -> list[StudyCell]:
-    return [StudyCell(study, *cell) for study in studies for cell in dict.fromkeys(named)]

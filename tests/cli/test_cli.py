@@ -44,7 +44,6 @@ def check(run, clone):
     ("arguments", "code", "error", "do"),
     [
         (["check", "mien"], 2, "mien", "did you mean `mine`"),
-        (["show", "nera", "rows"], 2, "nera", "did you mean `near`"),
         (["show", "near", "row"], 2, "row", "did you mean `rows`?"),
         (["show", "zzz", "rows"], 2, "no `zzz`", "use one of: calibration-llama,"),
         (["check", "--configfile", "none.yaml"], 1, "none.yaml", "name a YAML file"),
@@ -189,8 +188,7 @@ def test_rows_that_may_be_meant_otherwise_are_warned_of(check, clone, change, mo
 def test_rows_too_few_to_call_a_signal_are_warned_of(run):
     (ok, _), (status, text) = run("check").about("dataset")
     assert (ok, status) == ("ok", "warning")
-    assert "10 rows are too few to detect anything. About " in text
-    assert text.endswith("are needed to detect .05. Raise `sample_size` or `limit`, or add rows.")
+    assert "10 rows are too few" in text and text.endswith("`sample_size` or `limit`, or add rows.")
 
 
 @pytest.mark.parametrize(("relation", "n"), [("one", 24), ("each", 0), (None, 0)])

@@ -73,18 +73,6 @@ def test_tokenizers_of_ranks_give_texts_back_and_survive_being_saved(
         assert [*ids[begun:]] == [256, 263, 258]  # ranks, whole words first
 
 
-@pytest.mark.parametrize(("name", "added"), [("llama-3", 256), ("qwen3", 26)])
-def test_special_tokens_follow_the_ranks_in_their_published_order(
-    name: str, added: int, tmp_path: Path
-) -> None:
-    tokenizer = tiny(name, tmp_path)
-    assert len(tokenizer) == SIZE + added
-    shift = SIZE - (PUBLISHED[name].size - added)
-    for text, ids in PUBLISHED[name].known.items():
-        if text.startswith("<|"):
-            assert tokenizer.encode(text, add_special_tokens=False) == [id_ + shift for id_ in ids]
-
-
 @pytest.mark.parametrize(
     ("name", "prompt", "closing"),
     [
@@ -179,13 +167,13 @@ def test_a_checkpoint_is_drawn_by_names_and_not_written_twice(
     shape = TINY | {"vocab_size": len(tokenizer)}
     for folder in ("one", "other"):
         random_checkpoint.write(shape, tokenizer, tmp_path / folder)
-    files = sorted(path.name for path in (tmp_path / "one").glob("*.safetensors"))
+    files = sorted((tmp_path / "one").glob("*.safetensors"))
     assert len(files) == 5  # the embedding, three layers, the last norm
-    for name in files:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
-    before = (tmp_path / "one" / files[0]).stat().st_mtime_ns
+    for file in files:
+        assert file.read_bytes() == (tmp_path / "other" / file.name).read_bytes()
+    before = files[0].stat().st_mtime_ns
     random_checkpoint.write(shape, tokenizer, tmp_path / "one")
-    assert (tmp_path / "one" / files[0]).stat().st_mtime_ns == before
+    assert files[0].stat().st_mtime_ns == before
     random_checkpoint.write(shape, tokenizer, tmp_path / "one", layers=1)
     assert read_json(tmp_path / "one" / "config.json")["num_hidden_layers"] == 1
 
@@ -206,15 +194,12 @@ def test_half_of_the_rows_say_their_own_answer_and_the_others_that_of_another_ro
 
 
 def test_rows_keep_line_ends_that_are_none_and_a_missing_file_is_named(tmp_path: Path) -> None:
-    rows = [{"question": "one\u0085two", "answer": ["a"]}, {"question": "b", "answer": ["c"]}]
-    source = tmp_path / "rows.jsonl"
-    source.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
-    rehearsal_rows.write(source, FIELDS, tmp_path / "written.jsonl")
-    assert [row["question"] for row in rehearsal_rows.read(tmp_path / "written.jsonl")] == [
-        "one\u0085two", "b",
-    ]  # fmt: skip
+    source, written = tmp_path / "rows.jsonl", tmp_path / "written.jsonl"
+    source.write_text('{"question": "one\u0085two", "answer": ["a"]}\n', "utf-8")
+    rehearsal_rows.write(source, FIELDS, written)
+    assert [row["question"] for row in rehearsal_rows.read(written)] == ["one\u0085two"]
     with pytest.raises(AnchorscopeError, match="these rows are missing"):
-        rehearsal_rows.write(tmp_path / "absent.jsonl", FIELDS, tmp_path / "written.jsonl")
+        rehearsal_rows.write(tmp_path / "absent.jsonl", FIELDS, written)
 
 
 def config() -> Any:
