@@ -105,7 +105,7 @@ def test_all_mistakes_come_in_one_error():
         assert part in message
 
 
-def test_the_nearest_key_comes_first_and_long_advice_once():
+def test_the_nearest_key_comes_first():
     raw = copy.deepcopy(SHIPPED)
     raw["modles"] = {"mine": {"hub": "a/b"}}
     for name, model in (("one", "zzz"), ("two", "mine")):
