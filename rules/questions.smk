@@ -44,7 +44,9 @@ rule dataset:
 rule prompts:
     input:
         lambda w: (
-            f"{RESULTS}/models/{w.model}.json" if style_of(cfg.models[w.model].prompt).templated else []
+            f"{RESULTS}/models/{w.model}.json"
+            if style_of(cfg.models[w.model].prompt).templated
+            else []
         ),
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",

@@ -97,7 +97,8 @@ rule detection_table:
 rule transfer_table:
     input:
         transfer=lambda w: [
-            f"{ROOT}/detection/{model}/{w.figure}.transfer.csv" for model in cfg.figures[w.figure].models
+            f"{ROOT}/detection/{model}/{w.figure}.transfer.csv"
+            for model in cfg.figures[w.figure].models
         ],
     output:
         transfer=f"{ROOT}/tables/{{figure}}.transfer.csv",

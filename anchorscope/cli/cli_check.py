@@ -117,23 +117,15 @@ def model(config: Config, name: str) -> Iterator[Finding]:
         trained = [Path(config.results, "models", name), Path("resources/models", name)]
         places = [place for place in trained if fits(place, recipe)]
         if not places:
-            what = (
-                f"{name}: there is no checkpoint of this recipe ({recipe}), so it is trained first"
-            )
-            yield Finding("warning", "model", what)
+            what = f"there is no checkpoint of this recipe ({recipe}), so it is trained first"
+            yield Finding("warning", "model", f"{name}: {what}")
     for place in places[:1]:
         finding = tried("model", name, checkpoint, place, entry, entry.prompt)
         yield finding
-        if finding.status == "ok":
-            yield from pickled(name, place)
-
-
-def pickled(name: str, folder: Path) -> Iterator[Finding]:
-    """Warn of pickled weights that are newer than the safetensors, which alone are read."""
-    if newer := contents.newer_pickles(folder):
-        what = f"{name}: {', '.join(newer)} is newer than the safetensors in {folder}, and not read"
-        do = "to measure it, load it and save it with `save_pretrained`"
-        yield Finding("warning", "model", what, do, "no-safetensors")
+        if finding.status == "ok" and (newer := contents.newer_pickles(place)):
+            which = f"{', '.join(newer)} is newer than the safetensors in {place}, and not read"
+            do = "to measure it, load it and save it with `save_pretrained`"
+            yield Finding("warning", "model", f"{name}: {which}", do, "no-safetensors")
 
 
 def checkpoint(folder: Path, entry: Model, prompt: str) -> str:

@@ -163,7 +163,8 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
     """
     whole = loading.build(shape, dtype, torch.device("meta")).model
     weights = sum(one.numel() * one.element_size() for one in whole.parameters())
-    free = free_bytes(device)
+    on_gpu = device.type == "cuda"
+    free = torch.cuda.mem_get_info(device)[0] if on_gpu else psutil.virtual_memory().available
     if SPARE * weights > free:
         what = (
             f"{model} has {weights / 1e9:.1f} GB of weights in {dtype} and takes "
@@ -172,13 +173,6 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
         do = "try it where there is more; a run can use several GPUs (`resources.gpus`)"
         raise AnchorscopeError(what, f"memory of {device}", do, see="out-of-memory")
     return weights
-
-
-def free_bytes(device: torch.device) -> int:
-    """Return the free memory of a device, in bytes."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return int(psutil.virtual_memory().available)
 
 
 def _work(config: Config, prompt: str, loaded: Loaded) -> Work:

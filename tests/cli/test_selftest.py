@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,7 +110,8 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_allocated(run, 
         return build(shape, dtype, device)
 
     monkeypatch.setattr(loading, "build", counted)
-    monkeypatch.setattr(cli_like, "free_bytes", lambda device: 16_500_000_000)
+    memory = SimpleNamespace(available=16_500_000_000)
+    monkeypatch.setattr(cli_like.psutil, "virtual_memory", lambda: memory)
     said = run("selftest", "--like", "llama-3-8b", "--device", "cpu")
     assert said.code == 1 and "#out-of-memory" in said.err
     assert "16.1 GB of weights in bfloat16" in said.err and "16.5 GB are free" in said.err
