@@ -12,8 +12,6 @@ import yaml
 from conftest import LAYERS, WIDTH
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import GatedRepoError
-from snakemake.common.configfile import load_configfile
-from snakemake.utils import update_config
 from workflow import PROJECT
 
 from anchorscope.cli import cli_check, main as cli
@@ -21,7 +19,7 @@ from anchorscope.experiments import registry
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
-from anchorscope.workflow import config, studies
+from anchorscope.workflow import studies
 from cli.conftest import TOKEN
 
 
@@ -58,21 +56,6 @@ def test_an_error_is_said_in_words_and_under_json_as_an_object(run, arguments, c
     assert error in said.json["error"] and do in said.json["do"]
     if code == 1:
         assert said.json["see"].startswith("docs/what-goes-wrong.md#")
-
-
-def test_config_files_are_merged_as_snakemake_merges_them(clone):
-    (clone / "one.yaml").write_text(
-        "seed: 3\nmodels: {near: {label: New}, taught: {train: {seed: 7}}}"
-    )
-    (clone / "two.yaml").write_text(
-        "seed: 4\nreadouts: [attn/final, mlp/final]\nconditions: {noop: null}"
-    )
-    merged: dict[str, Any] = {}
-    for name in ("config.yaml", "one.yaml", "two.yaml"):
-        update_config(merged, load_configfile(name))
-    found = cli.read([Path("one.yaml"), Path("two.yaml")])
-    assert found == config.load(merged)
-    assert (found.seed, found.models["near"].label, found.conditions.noop) == (4, "New", None)
 
 
 def test_a_local_target_is_checked_without_any_network(run):
@@ -112,11 +95,6 @@ def test_a_model_that_cannot_be_measured_is_refused(check, clone, change, files,
     assert status == "error" and said in text
     if "model_type" in change:  # its size is not needed any more
         assert found.about("target")[0][0] == "error" and not found.about("disk")
-
-
-def test_a_model_that_names_its_prompt_may_have_a_chat_template(run, clone):
-    (clone / "checkpoint/chat_template.jinja").write_text(TEMPLATE["chat_template.jinja"])
-    assert run("check").code == 0
 
 
 ANSWERED = {"question": "q", "answers": ["a"], "response": "a", "label": "z"}

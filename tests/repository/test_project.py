@@ -47,11 +47,6 @@ def test_the_lock_pins_every_dependency_the_project_names():
         assert wanted.specifier.contains(version), f"{text} against {version}"
 
 
-@pytest.mark.parametrize("path", envs.contents(), ids=lambda path: path.name)
-def test_environments_are_up_to_date(path):
-    assert path.read_text(encoding="utf-8") == envs.contents()[path], "run: make lock"
-
-
 def imported(path: Path, seen: set[Path]) -> set[str]:
     """Third-party modules that a file imports at its top, or what it imports of ours does."""
     if path in seen:
