@@ -20,7 +20,7 @@ rule activations:
     threads: jobs.cores
     resources:
         **jobs.place(),
-        **jobs.asks("passes"),
+        **jobs.asks("passes", "activations"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),

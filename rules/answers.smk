@@ -21,7 +21,7 @@ rule answers:
     threads: jobs.cores
     resources:
         **jobs.place(),
-        **jobs.asks("passes"),
+        **jobs.asks("passes", "answers"),
     params:
         style=lambda w: cfg.models[w.model].prompt,
         dtype=lambda w: cfg.models[w.model].dtype,

@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.detectors import registry as detection_views
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import around, resume, studies
+from anchorscope.workflow import around, resume, studies, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
@@ -47,7 +47,7 @@ except AnchorscopeError as error:
     sys.exit(f"error: {error}")
 
 paths = Paths(cfg, HERE)
-jobs = Jobs(cfg, site, here=on_this_machine)
+jobs = Jobs(cfg, site, here=on_this_machine, trials=trials.read())
 RESULTS, ROOT = cfg.results, cfg.root
 EXPERIMENTS = registry.EXPERIMENTS
 

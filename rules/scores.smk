@@ -26,7 +26,7 @@ rule scores:
     threads: jobs.cores
     resources:
         **jobs.place(most_gpus=1),
-        **jobs.asks("probes"),
+        **jobs.asks("probes", "scores"),
     params:
         probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
         readouts=lambda w: list(paths.study(w).readouts),

@@ -22,9 +22,12 @@ from transformers import (
 )
 
 from anchorscope.models.contents import INDEX
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic, read_json
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+SPARE_GB = 1
+"""Disk space that must stay free beside a checkpoint, GB."""
 ENDING = 3.0
 """Factor on the head's rows for the tokens that end an answer, so that answers do end."""
 
@@ -49,15 +52,20 @@ def write(
         folder: Folder of the checkpoint. Another checkpoint in it is replaced.
         layers: Number of the model's layers to write, None for all.
         device: Device on which weights are drawn. Another device draws other weights.
+
+    Raises:
+        AnchorscopeError: The disk has no room for the checkpoint.
     """
     config = config_of(shape, tokenizer, layers)
     known = folder / "config.json"
     if known.is_file() and read_json(known) == json.loads(config.to_json_string()):
         return
-    shutil.rmtree(folder, ignore_errors=True)  # it frees the space
+    shutil.rmtree(folder, ignore_errors=True)  # before the free space is checked
+    sizes = sizes_of(config)
+    check_room(sizes, folder)
     with atomic(folder) as draft:
         draft.mkdir()
-        write_weights(sizes_of(config), ends_of(tokenizer), draft, device)
+        write_weights(sizes, ends_of(tokenizer), draft, device)
         tokenizer.save_pretrained(draft)
         config.save_pretrained(draft)
         GenerationConfig.from_model_config(config).save_pretrained(draft)
@@ -72,8 +80,7 @@ def write_weights(sizes: Sizes, ends: list[int], folder: Path, device: str) -> N
         tensors = {name: drawn(name, sizes[name], ends, device) for name in names}
         save_file(tensors, folder / file, metadata={"format": "pt"})
         places |= dict.fromkeys(names, file)
-    total = sum(2 * torch.Size(shape).numel() for shape in sizes.values())
-    index = {"metadata": {"total_size": total}, "weight_map": places}
+    index = {"metadata": {"total_size": size_of(sizes)}, "weight_map": places}
     (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
 
 
@@ -102,6 +109,25 @@ def sizes_of(config: PretrainedConfig) -> Sizes:
         for name, tensor in tensors.items()
         if not (name == HEAD and config.tie_word_embeddings)
     }
+
+
+def size_of(sizes: Sizes) -> int:
+    """Return the bytes of all tensors."""
+    return sum(2 * torch.Size(shape).numel() for shape in sizes.values())
+
+
+def check_room(sizes: Sizes, folder: Path) -> None:
+    """Refuse to write a checkpoint that the disk has no room for.
+
+    Raises:
+        AnchorscopeError: There is not enough room.
+    """
+    there = next(place for place in folder.absolute().parents if place.is_dir())
+    free, needed = shutil.disk_usage(there).free / 1e9, size_of(sizes) / 1e9
+    if free < needed + SPARE_GB:
+        what = f"{folder.name} takes {needed:.1f} GB on the disk, {free:.1f} GB are free"
+        do = "make room, or keep fewer layers: LAYERS=2"
+        raise AnchorscopeError(what, folder, do, see="disk-full")
 
 
 def shards(sizes: Iterable[str]) -> Iterator[list[str]]:

@@ -12,7 +12,7 @@ from anchorscope.anchors import labels
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments.registry import RunConfig
-from anchorscope.models import contents, loading, vocabulary
+from anchorscope.models import contents, families, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.passes import partners
 from anchorscope.probes import power
@@ -20,10 +20,12 @@ from anchorscope.questions import datasets, hub, prompts, questions, reading, re
 from anchorscope.storage.counts import in_words
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
+from anchorscope.workflow import trials
 from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, samples
 from anchorscope.workflow.studies import StudyCell
+from anchorscope.workflow.trials import Trial
 
 LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
 
@@ -32,7 +34,7 @@ class Finding(NamedTuple):
     """The result of one check; `do` and `see` are those of `AnchorscopeError`."""
 
     status: Literal["ok", "warning", "error"]
-    about: str  # config, model, target, disk, gpu, dataset or hub
+    about: str  # config, model, target, disk, gpu, time, dataset or hub
     what: str
     do: str | None = None
     see: str | None = None
@@ -71,7 +73,13 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     yield from targets
     if all(finding.status == "ok" for finding in targets):
         yield tried("disk", config.results, disk, config, left)
-    yield from gpu(config, models)
+    made = trials.read()
+    cards = trials.cards() if made else []
+    known = {name: trial for name in models if (trial := trials.of(made, config, name, cards))}
+    fitting = {name for name, trial in known.items() if trial.largest_batch_tokens}
+    yield from gpu(config, [name for name in models if name not in fitting])
+    for name, trial in known.items():
+        yield from measured(config, trial, [cell for cell in left if cell.model == name])
     for name in dict.fromkeys(cell.dataset for cell in every):
         if config.local_of(name) is None:
             continue
@@ -137,6 +145,17 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
     if (style := style_of(prompt)).templated:
         style.around([Example("Who wrote it?", "Ann Bo")], tokenizer)
     return str(folder)
+
+
+def measured(config: Config, trial: Trial, left: Iterable[StudyCell]) -> Iterator[Finding]:
+    """Say how long the cells of a model that was tried here take, and whether a batch fits."""
+    n = sum(samples(cell.study.config, cell.dataset) for cell in left)
+    time = f"about {trials.duration(trial.time(n))}, as measured on this machine ({trial.card})"
+    yield Finding("ok", "time", f"{trial.model}: {time}")
+    wanted = families.batch_tokens(config.batch_tokens, "cuda")
+    if trial.limit is not None and trial.limit < wanted:
+        what = f"{trial.model}: batches of {wanted:,} tokens do not fit, so they are halved"
+        yield Finding("warning", "gpu", what, f"set `batch_tokens: {trial.limit}`")
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:

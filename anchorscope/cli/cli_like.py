@@ -1,4 +1,4 @@
-"""`anchorscope selftest --like`: measure memory and time of a model's shape on this device.
+"""`anchorscope selftest --like`: test whether a model fits on this device, and how long it takes.
 
 A model of this shape is built with random weights, without downloading the weights. It makes the
 same passes, answers and probes as a run, on made-up prompts as long as those of the longest
@@ -26,9 +26,10 @@ from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, on
 from anchorscope.probes import fitting, scores
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.room import Room
+from anchorscope.storage.room import Room, tried
 from anchorscope.styles import CHAT, style_of
-from anchorscope.workflow import resources
+from anchorscope.workflow import resources, trials
+from anchorscope.workflow.trials import Stage, Trial, duration
 
 SHARED = {"plain": 2, "few_shot": 140, "chat": 35}
 """Prompt style → number of tokens that all prompts of a cell begin with."""
@@ -38,24 +39,10 @@ QUESTION, EXACT, ANSWER = 25, 6, 10
 """Numbers of tokens of a question, of E_Q in it, and of an answer."""
 SPARE = 1.1
 """Least free memory of a device, as a multiple of the weights."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Memory and time of a model's shape on a card."""
-
-    model: str  # key in the catalogue, or a folder
-    card: str  # name of the GPU, or `CPU`
-    dtype: str
-    batch_tokens: int
-    halved: int  # number of batches that did not fit
-    weights_gb: float
-    memory_gb: dict[str, float]  # peak memory of the device per stage, including weights
-    seconds: dict[str, float]  # seconds per sample and stage
-
-    def time(self, samples: int) -> str:
-        """Return the time for so many samples, without loading, tables and pictures."""
-        return duration(samples * sum(self.seconds.values()))
+SOUGHT_ON = ("cuda",)
+"""Devices whose largest batch is searched for. Full main memory would end the whole process."""
+LEAST = 256
+"""Smallest step of the search for the largest batch, in tokens."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +53,6 @@ class Work:
     shared: int  # number of tokens that all prompts begin with
     own: int  # number of further tokens of a prompt
     vocabulary: int  # number of token ids
-    tokens: int  # number of tokens of a batch
-    room: Room
 
     @property
     def prompt(self) -> int:
@@ -76,37 +61,62 @@ class Work:
 
 
 def report(config: Config, model: str, device: str) -> None:
-    """Try a model of the catalogue on a device (`cpu`, `cuda`, …), and print the trial.
+    """Try a model of the catalogue on a device (`cpu`, `cuda`, …), then store and print the trial.
 
     Raises:
         AnchorscopeError: See `measure`.
     """
     trial = measure(config, model, torch.device(device))
+    trials.keep(trial)
     for line in lines(trial, config):
         print(line)
+    print(f"written to {trials.FILE}")
 
 
 def lines(trial: Trial, config: Config) -> Iterator[str]:
-    """Yield the lines of a trial's report, with the times of a dataset and in each figure."""
+    """Yield the lines of a trial's report, with the times of a dataset and of each figure."""
     yield f"{trial.model} on {trial.card}, {trial.dtype}, random weights"
     stages = ", ".join(f"{stage} {gb:.1f}" for stage, gb in trial.memory_gb.items())
     yield f"memory         {trial.weights_gb:.1f} GB of weights; at most, in GB: {stages}"
-    fits = "do not fit and were halved: set fewer" if trial.halved else "fit"
-    yield f"batch_tokens   {trial.batch_tokens:,} {fits}"
-    n = min(config.sample_size, config.limit or config.sample_size)
+    if trial.largest_batch_tokens is None:
+        yield f"batch_tokens   {trial.batch_tokens:,} fits; larger ones are tried on GPUs only"
+    else:
+        wanted = families.batch_tokens(config.batch_tokens, "cuda")
+        how = "fits, no more was tried" if trial.limit is None else "is about the largest that fits"
+        largest = f"{trial.largest_batch_tokens:,} {how}"
+        yield f"batch_tokens   {largest}; {wanted:,} are used, or fewer if they do not fit"
+    n = samples(config)
     stages = ", ".join(f"{stage} {duration(n * each)}" for stage, each in trial.seconds.items())
-    yield f"one dataset    {trial.time(n)} for {n:,} questions: {stages}"
+    yield f"one dataset    {duration(trial.time(n))} for {n:,} questions: {stages}"
+    known = trials.read()
     for name, figure in config.figures.items():
         if trial.model in figure.models:
+            made = {one: trials.of(known, config, one, [trial.card]) for one in figure.models}
             questions = sum(resources.samples(config, dataset) for dataset in figure.datasets)
-            yield f"figure         {name}: {trial.time(questions)} for this model"
+            time = duration(sum(one.time(questions) for one in made.values() if one))
+            unknown = ", ".join(one for one, found in made.items() if not found)
+            without = f", without {unknown}, not tried here" if unknown else ""
+            yield f"figure         {name}: {time}{without}"
 
 
-def duration(seconds: float) -> str:
-    """Return a rounded time as text, such as `5 min`."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+def samples(config: Config) -> int:
+    """Return the number of questions of a dataset that sets no size of its own."""
+    return min(config.sample_size, config.limit or config.sample_size)
+
+
+def shape_of(config: Config, model: str) -> Mapping[str, Any]:
+    """Return the config.json of a catalogue model: from local files, as shipped, or from the hub.
+
+    Raises:
+        AnchorscopeError: There is none.
+    """
+    entry, found = config.models[model], resources.shape(config, model)
+    if found is None and entry.hub:
+        found = loading.fetch_config(entry.hub, entry.revision)
+    if found is None:
+        do = "name a folder that has one, or train the model first"
+        raise AnchorscopeError("no config.json", entry.local or model, do, see="no-checkpoint")
+    return found
 
 
 def measure(config: Config, model: str, device: torch.device) -> Trial:
@@ -116,31 +126,35 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
         AnchorscopeError: There is no config.json or no such GPU, the weights or one sample do not
             fit, or models of this family cannot be measured.
     """
-    entry, shape = config.models[model], resources.shape(config, model)
-    if shape is None:
-        do = "name a folder that has one, or build results/models/<model>.json first"
-        raise AnchorscopeError("no config.json", entry.local or model, do, see="no-checkpoint")
+    entry, shape = config.models[model], shape_of(config, model)
     layers, width = families.sizes(shape, model)
     _check_device(device)
     weights = _check_room(model, shape, entry.dtype, device)
+    tokens = families.batch_tokens(config.batch_tokens, device.type)
     loading.without_cudnn()
-    loaded = loading.build(shape, entry.dtype, device)
+    loaded, largest = loading.build(shape, entry.dtype, device), None
     work = _work(config, entry.prompt, loaded)
-    taken = {
-        "answers": _timed(partial(answer, loaded, work), device),
-        "activations": _timed(partial(passes, loaded, work), device),
+    if device.type in SOUGHT_ON:
+        most = trials.MOST * tokens
+        largest = largest_batch(partial(_fits, loaded, work), start=tokens, most=most)
+        tokens = min(tokens, largest)
+    taken: dict[Stage, tuple[float, float]] = {
+        "answers": _timed(partial(answer, loaded, work, tokens), device),
+        "activations": _timed(partial(passes, loaded, work, tokens), device),
     }
     del loaded
     gc.collect()
-    n = min(config.sample_size, config.limit or config.sample_size)
-    seconds, memory = _timed(partial(fit_layer, config, n, width, device), device)
+    torch.cuda.empty_cache()
+    fit = partial(fit_layer, config, samples(config), width, device)
+    seconds, memory = _timed(fit, device)
     taken["scores"] = seconds * layers * len(config.readouts), memory
     return Trial(
         model=model,
-        card="CPU" if device.type == "cpu" else torch.cuda.get_device_name(device),
+        card=trials.processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
+        settings=trials.settings_of(config, entry),
         dtype=entry.dtype,
-        batch_tokens=work.tokens,
-        halved=work.room.halved,
+        batch_tokens=tokens,
+        largest_batch_tokens=largest,
         weights_gb=weights / 1e9,
         memory_gb={stage: memory for stage, (_, memory) in taken.items()},
         seconds={stage: seconds for stage, (seconds, _) in taken.items()},
@@ -182,14 +196,7 @@ def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
     most = families.positions(loaded.model.config) or 1 << 30
     own = min(OWN[name], most // 2)
     room = most - own - max(ANSWER, config.generation.max_new_tokens)
-    return Work(
-        config,
-        min(SHARED[name], max(0, room)),
-        own,
-        families.embedded(loaded.model),
-        families.batch_tokens(config.batch_tokens, loaded.device.type),
-        Room(),
-    )
+    return Work(config, min(SHARED[name], max(0, room)), own, families.embedded(loaded.model))
 
 
 def _prompts(work: Work, n: int) -> list[tuple[int, ...]]:
@@ -222,25 +229,59 @@ def _samples(work: Work, n: int) -> list[Sample]:
     return made
 
 
-def passes(loaded: Loaded, work: Work) -> int:
+class _Strict(Room):
+    """Room that does not halve a batch that does not fit."""
+
+    def run(self, samples: Any, tokens: Any, work: Any) -> list[Any]:
+        return [work(samples)]
+
+
+def passes(loaded: Loaded, work: Work, tokens: int) -> int:
     """Pass one full batch under all conditions. Return the number of its samples."""
     conditions = on(work.config.conditions.model_dump())
     rows = sum(not one.own_batch for one, _ in conditions)
-    n = work.tokens // (rows * (work.prompt + ANSWER))
+    n = tokens // (rows * (work.prompt + ANSWER))
     made = _samples(work, max(2, n))  # a sample needs a partner
-    plan = batches.arrange(made, conditions, batch_tokens=work.tokens)
+    plan = batches.arrange(made, conditions, batch_tokens=tokens)
     readouts = list(work.config.readouts)
-    found = runner.measure(loaded, plan, readouts, numbers=[0], room=work.room, outputs=True)
+    found = runner.measure(loaded, plan, readouts, numbers=[0], room=_Strict(), outputs=True)
     return sum(len(batch.samples) for batch, _ in found)
 
 
-def answer(loaded: Loaded, work: Work) -> int:
+def answer(loaded: Loaded, work: Work, tokens: int) -> int:
     """Generate one full batch of answers of full length. Return their number."""
     most = work.config.generation.max_new_tokens
-    prompts = _prompts(work, max(1, work.tokens // (work.prompt + most)))
+    prompts = _prompts(work, max(1, tokens // (work.prompt + most)))
     ending = generation.Ending(CHAT, closing=(), eos=frozenset())
-    sized = replace(loaded, batch_tokens=work.tokens)
-    return len(generation.generate(prompts, sized, ending, max_new_tokens=most, room=work.room))
+    sized = replace(loaded, batch_tokens=tokens)
+    return len(generation.generate(prompts, sized, ending, max_new_tokens=most, room=_Strict()))
+
+
+def _fits(loaded: Loaded, work: Work, tokens: int) -> bool:
+    """Return whether batches of so many tokens fit in memory."""
+    return all(tried(partial(call, loaded, work, tokens)) for call in (passes, answer))
+
+
+def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
+    """Return the largest number of tokens that fits, to within an eighth.
+
+    The search doubles or halves from `start`, then bisects between sizes that fit and that do not.
+
+    Raises:
+        AnchorscopeError: Not even one sample fits.
+    """
+    low, high, size = 0, most + 1, start
+    while high - low > max(low // 8, LEAST):
+        if fits(size):
+            low = size
+        else:
+            high = size
+        size = min(2 * low, most) if high > most else (low + high) // 2
+    if not low:
+        what = "one sample does not fit beside the weights"
+        do = "use a larger GPU, or fewer conditions"
+        raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
+    return low
 
 
 def fit_layer(config: Config, n: int, width: int, device: torch.device) -> int:

@@ -1,6 +1,7 @@
 """`anchorscope selftest`: check on tiny random models that this machine measures correctly.
 
-Nothing is downloaded.
+Nothing is downloaded. The verdicts are written to a file that users can send with their report of a
+first run on a new kind of device.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,11 +14,12 @@ import pandas as pd
 import torch
 
 from anchorscope.models import loading
-from anchorscope.models.families import FAMILIES, Loaded, layers, window
+from anchorscope.models.families import FAMILIES, Loaded, layers, tried_head, tried_row, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
 from anchorscope.storage.provenance import libraries
+from anchorscope.workflow import trials
 
 SIZES: dict[str, Any] = {
     "vocab_size": 200, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
@@ -39,16 +41,30 @@ class Verdict(NamedTuple):
 
 
 def report(device: str) -> bool:
-    """Print what is tested and the verdict of every check. Return whether no check failed."""
-    gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
-    attention = loading.attention_of(tiny("llama", torch.device(device)))
-    versions = ", ".join(f"{name} {version}" for name, version in libraries().items())
-    print(f"{device}; GPUs: {gpus}; CUDA {torch.version.cuda}; attention: {attention}; {versions}")
-    passed = True
+    """Print the verdict of every check, and write all to the file. Return whether none failed."""
+    verdicts = []
     for verdict in run(device):
         print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
-        passed &= verdict.verdict != "fail"
-    return passed
+        verdicts.append(verdict)
+    gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
+    attention = loading.attention_of(tiny("llama", torch.device(device)))
+    about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
+    found = [verdict._asdict() for verdict in verdicts]
+    trials.write({**about, "libraries": libraries(), "verdicts": found})
+    rows = table(verdicts, "CPU" if device == "cpu" else ", ".join(dict.fromkeys(gpus)))
+    print(f"written to {trials.FILE}\n\nwhat works where, for an issue:\n\n{rows}")
+    return all(verdict.verdict != "fail" for verdict in verdicts)
+
+
+def table(verdicts: Sequence[Verdict], where: str) -> str:
+    """Return the Markdown table of docs/own.md with a row for each family that was tried here."""
+    rows, version = [tried_head()], libraries()["transformers"]
+    for family in FAMILIES:
+        found = [verdict.verdict for verdict in verdicts if verdict.about == family]
+        if found:
+            result = "fail" if "fail" in found else "pass"
+            rows.append(tried_row(family, f"{where}: {result}", version))
+    return "\n".join(rows)
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:

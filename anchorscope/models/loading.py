@@ -263,6 +263,15 @@ def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -
     return path, path.name
 
 
+def fetch_config(hub_id: str, revision: str | None = None) -> dict[str, Any]:
+    """Download only the config.json of a hub model, and return its content.
+
+    Raises:
+        AnchorscopeError: See `fetch` and `read_config`.
+    """
+    return read_config(_download(hub_id, revision, "config.json"))
+
+
 def _download(hub_id: str, revision: str | None, *wanted: str) -> Path:
     """Download the wanted files of a hub model, and return their folder."""
     from huggingface_hub import snapshot_download

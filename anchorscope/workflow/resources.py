@@ -1,7 +1,8 @@
 """Rough estimates of what a job needs from a cluster, and of the disk space for activations.
 
-They follow from the size of the checkpoint and the number of samples. A failed job is sent again
-with more (`attempt`), so an estimate that is too low costs one try.
+They follow from the size of the checkpoint and the number of samples, or from what the self-test
+measured of the model on the cluster's card. A failed job is sent again with more (`attempt`), so an
+estimate that is too low costs one try.
 """
 
 import json
@@ -21,12 +22,16 @@ from anchorscope.config.settings import Config
 from anchorscope.models import families, loading
 from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow import trials
 from anchorscope.workflow.devices import ON_CPU, gpus_here
+from anchorscope.workflow.trials import Stage, Trial
 
 MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
 """Kind of job → main memory in MB: per job, per sample, and per GB of the checkpoint."""
 BASE_MINUTES, SAMPLE_MINUTES, PASS_MINUTES = 15, 0.01, 0.003
 """Minutes per job, per sample, and per sample and GB of the checkpoint, on a slow GPU."""
+MARGIN = 2
+"""Factor between measured and requested time, since nodes differ and share disks."""
 SLOWER_ON_CPU = 1000
 """Factor by which a model's passes take longer on a CPU."""
 STATES_PER_GB = 3500
@@ -75,41 +80,55 @@ class Jobs:
     config: Config
     site: Site = field(default_factory=Site)
     here: bool = True  # whether the jobs run on this machine
+    trials: tuple[Trial, ...] = ()  # what the self-test measured
 
-    def asks(self, kind: str) -> dict[str, Callable[..., int]]:
+    def asks(self, kind: str, stage: Stage | None = None) -> dict[str, Callable[..., int]]:
         """Return the resources `mem_mb` and `runtime` (minutes) of a kind of job.
 
-        They grow with each attempt, up to the limits of the profile.
+        They grow with each attempt, up to the limits of the profile. `stage` is the stage of the
+        main run whose time the self-test measures; None for other jobs.
         """
         limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
 
         def resource(name: str) -> Callable[..., int]:
             def amount(wildcards: Any, attempt: int) -> int:
-                wanted = attempt * self.demand(kind, wildcards.model, wildcards.dataset)[name]
+                cell = wildcards.model, wildcards.dataset
+                wanted = attempt * self.demand(kind, *cell, stage)[name]
                 return min(wanted, limits[name] or wanted)
 
             return amount
 
         return {name: resource(name) for name in limits}
 
-    def demand(self, kind: str, model: str, dataset: str) -> dict[str, int]:
+    def demand(
+        self, kind: str, model: str, dataset: str, stage: Stage | None = None
+    ) -> dict[str, int]:
         """Estimate main memory (`mem_mb`) and minutes (`runtime`) of the first attempt.
 
         The model's entry in the catalogue overrides both, except for `tables`.
         """
-        entry = self.config.models[model].resources
-        gigabytes, n = weights_gb(self.config, model), samples(self.config, dataset)
+        entry, trial = self.config.models[model].resources, self._trial(model)
+        gigabytes = trial.weights_gb if trial else weights_gb(self.config, model)
+        n = samples(self.config, dataset)
         per_job, per_sample, per_gb = MEMORY[kind]
         minutes_per_sample, said = SAMPLE_MINUTES, dict[str, int]()
         if kind != "tables":
             on_cpu = kind == "passes" and not entry.gpus
             minutes_per_sample += PASS_MINUTES * gigabytes * (SLOWER_ON_CPU if on_cpu else 1)
             said = {"mem_mb": 1000 * (entry.mem_gb or 0), "runtime": entry.runtime_min or 0}
+        if trial and stage:
+            minutes_per_sample = MARGIN * trial.seconds[stage] / 60
         estimate = {
             "mem_mb": math.ceil(per_job + per_sample * n + per_gb * gigabytes),
             "runtime": math.ceil(BASE_MINUTES + minutes_per_sample * n),
         }
         return {name: said.get(name) or amount for name, amount in estimate.items()}
+
+    def _trial(self, model: str) -> Trial | None:
+        """Return the self-test of a model on the GPU that its jobs ask for, if there is one."""
+        if not self.site.gpu_type or self.config.models[model].resources.gpus != 1:
+            return None
+        return trials.of(self.trials, self.config, model, [self.site.gpu_type])
 
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
         """Return the resources that say where a rule's jobs run.

@@ -1,6 +1,5 @@
 """The self-test: green here, red where the instrument is broken; and a model's shape tried."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,8 @@ from conftest import ALL_FAMILIES
 from anchorscope.cli import cli_like, cli_selftest, main as cli
 from anchorscope.models import loading
 from anchorscope.passes import batches, interventions, runner
+from anchorscope.storage.files import read_json
+from anchorscope.workflow import trials
 
 CPU = torch.device("cpu")
 
@@ -23,18 +24,24 @@ def one_family(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_family")
-def test_it_is_green_on_a_cpu_and_says_what_it_found(capsys):
+def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    trials.write({"like": ["a trial"], "device": "cuda"})
     assert cli.main(["selftest"]) == 0
-    about, *lines = capsys.readouterr().out.splitlines()
-    assert about.startswith("cpu; ") and ", torch " in about
-    rows = [line.split(maxsplit=1) for line in lines]
-    assert {verdict for verdict, _ in rows} == {"pass", "skipped"}
-    for check in ("plain model", "literal loop", "determinism", "noise", "copies"):
-        assert any(measured.startswith(check) for _, measured in rows)
+    found = read_json(trials.FILE)
+    assert found["like"] == ["a trial"], "what `--like` measured stays"
+    assert found["device"] == "cpu" and "torch" in found["libraries"]
+    assert {one["verdict"] for one in found["verdicts"]} == {"pass", "skipped"}
+    checks = "plain model,literal loop,determinism,noise,copies"
+    assert {one["check"] for one in found["verdicts"]} == set(checks.split(","))
+    said = capsys.readouterr().out
+    assert all(one["measured"] and one["measured"] in said for one in found["verdicts"])
+    assert said.splitlines()[-1].startswith("| `llama` | CPU: pass | ")
 
 
 @pytest.mark.usefixtures("one_family")
-def test_a_knockout_that_cuts_too_little_or_raises_makes_it_fail(monkeypatch, capsys):
+def test_a_knockout_that_cuts_too_little_or_raises_makes_it_fail(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     right = batches.cut
 
     def leaky(one, *given, **more):
@@ -44,9 +51,9 @@ def test_a_knockout_that_cuts_too_little_or_raises_makes_it_fail(monkeypatch, ca
     for broken, check in ((leaky, "literal loop"), (None, "error")):
         monkeypatch.setattr(batches, "cut", broken)
         assert cli.main(["selftest"]) == 1
-        *lines, last = capsys.readouterr().out.splitlines()
-        failed = [line for line in lines if line.startswith("fail ")]
-        assert failed and all(check in line for line in failed) and "copies" in last
+        verdicts = read_json(trials.FILE)["verdicts"]
+        assert {one["check"] for one in verdicts if one["verdict"] == "fail"} == {check}
+        assert verdicts[-1]["check"] == "copies"
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
@@ -73,14 +80,25 @@ def quick(clone: Path) -> Path:
     return path
 
 
-def test_a_model_of_the_catalogue_or_of_a_folder_is_tried_without_a_network(run, quick):
+def test_a_model_of_the_catalogue_or_of_a_folder_is_tried_and_what_was_found_is_kept(run, quick):
+    trials.write({"verdicts": []})
     for name, shown in (("near", True), ("checkpoint", False)):
         said = run("selftest", "--like", name, "--device", "cpu", "--configfile", str(quick))
         assert said.code == 0, said.err
-        for line in (f"{name} on CPU, float32" if shown else name, "memory ", "one dataset "):
+        for line in (f"{name} on ", "memory ", "batch_tokens   900 fits;", "one dataset "):
             assert any(one.startswith(line) for one in said.out.splitlines()), said.out
-        assert "batch_tokens   900 fit\n" in said.out
         assert ("figure         mine: " in said.out) == shown
+    assert [one.model for one in trials.read()] == ["near", "checkpoint"]
+    assert all(one.card == trials.processor() and one.time(1) > 0 for one in trials.read())
+    assert read_json(trials.FILE)["verdicts"] == []
+
+
+def test_a_shape_that_is_not_here_is_that_of_the_hub(clone, monkeypatch):
+    config = cli.read([])
+    fetched = {"model_type": "llama"}
+    monkeypatch.setattr(loading, "fetch_config", lambda *given: fetched if given[0] else None)
+    assert cli_like.shape_of(config, "open") == fetched
+    assert cli_like.shape_of(config, "near") != fetched
 
 
 @pytest.mark.parametrize(
@@ -89,16 +107,20 @@ def test_a_model_of_the_catalogue_or_of_a_folder_is_tried_without_a_network(run,
         ("llama-3-9b", 2, "no `llama-3-9b` in the catalogue", "did you mean `llama-3-8b`?"),
         ("llama-3-8b", 1, "there is no usable GPU", "`--device cpu`"),
         ("empty", 1, "no config.json", "name a folder that has one"),
+        ("open", 1, "the hub cannot be reached", "network"),
     ],
 )
 def test_what_cannot_be_tried_is_refused_in_one_message(
     run, clone, monkeypatch, name, code, error, do
 ):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("anchorscope.questions.hub.PAUSE", 0.0)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (clone / "empty").mkdir()
     said = run("selftest", "--like", name)
     assert (said.code, said.out) == (code, "") and "Traceback" not in said.err
     assert error in said.err and do in said.err, said.err
+    assert not trials.FILE.exists()
     assert run("selftest", "--device", "gpu").code == 2
 
 
@@ -117,8 +139,22 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_allocated(run, 
     assert "16.1 GB of weights in bfloat16" in said.err and "16.5 GB are free" in said.err
 
 
-@pytest.mark.parametrize("limit", [700, 0])
-def test_batches_that_do_not_fit_are_halved_as_in_a_run(run, quick, monkeypatch, limit):
+@pytest.mark.parametrize("limit", [300, 1_000, 8_191, 8_192, 20_000, 100_000, 200_000])
+def test_the_search_comes_within_an_eighth_of_the_limit_of_memory(limit):
+    sizes: list[int] = []
+
+    def fits(size: int) -> bool:
+        sizes.append(size)
+        return size <= limit
+
+    found = cli_like.largest_batch(fits, start=8_192, most=131_072)
+    best = min(limit, 131_072)
+    assert found <= best <= found + max(found // 8, cli_like.LEAST)
+    assert len(sizes) <= 10 and max(sizes) <= max(8_192, min(2 * limit, 131_072))
+
+
+@pytest.mark.parametrize("limit", [700, 3_000, 0])
+def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatch, limit):
     """Passes of more tokens than the limit run out of memory."""
     called = runner._called
 
@@ -128,12 +164,18 @@ def test_batches_that_do_not_fit_are_halved_as_in_a_run(run, quick, monkeypatch,
         return called(loaded, planned, batch, *given)
 
     monkeypatch.setattr(runner, "_called", passed)
-    quick.write_text(QUICK.replace("900", "2000"))
+    monkeypatch.setattr(cli_like, "SOUGHT_ON", ("cpu",))
     said = run("selftest", "--like", "near", "--configfile", str(quick))
-    if limit:
-        assert "batch_tokens   2,000 do not fit and were halved: set fewer\n" in said.out
-    else:
-        assert said.code == 1 and "one sample of" in said.err and "#out-of-memory" in said.err
+    if not limit:
+        assert said.code == 1 and "one sample does not fit" in said.err
+        return
+    assert said.code == 0, said.err
+    (trial,) = trials.read()
+    assert trial.largest_batch_tokens is not None
+    # A batch holds whole samples, so it may be a sample smaller than its budget.
+    sample = 11 * 52
+    assert 7 / 8 * limit - cli_like.LEAST <= trial.largest_batch_tokens <= limit + sample
+    assert trial.batch_tokens == min(900, trial.largest_batch_tokens)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
@@ -143,9 +185,9 @@ def test_a_trial_passes_full_batches_under_every_condition(family, checkpoint, q
     work = cli_like._work(config, "few_shot", loaded)
     conditions = interventions.on(config.conditions.model_dump())
     rows = sum(not one.own_batch for one, _ in conditions)
-    full = replace(work, tokens=3 * rows * (work.prompt + cli_like.ANSWER))
-    assert cli_like.passes(loaded, full) == 3
-    assert cli_like.answer(loaded, replace(work, tokens=5 * (work.prompt + 4))) == 5
+    tokens = 3 * rows * (work.prompt + cli_like.ANSWER)
+    assert cli_like.passes(loaded, work, tokens) == 3
+    assert cli_like.answer(loaded, work, 5 * (work.prompt + 4)) == 5
     made = cli_like._samples(work, 4)
     plan = cli_like.batches.arrange(made, conditions, batch_tokens=10**6)
     measured = {row.condition for batch in plan.batches for row in batch.rows}
@@ -153,10 +195,39 @@ def test_a_trial_passes_full_batches_under_every_condition(family, checkpoint, q
     assert plan.head == work.shared
 
 
-def test_the_time_of_a_figure_is_that_of_its_cells_of_the_model(clone):
+def test_times_of_a_figure_name_the_models_that_were_not_tried(clone):
     (clone / "two.yaml").write_text("figures: {two: {models: [near, taught], datasets: [rows]}}")
-    seconds = {"answers": 1, "activations": 1, "scores": 1}
-    trial = cli_like.Trial("near", "CPU", "float32", 4096, 0, 0.1, seconds, seconds)
-    said = "\n".join(cli_like.lines(trial, cli.read([Path("two.yaml")])))
+    config = cli.read([Path("two.yaml")])
+    one = made(config)
+    trials.keep(one)
+    said = "\n".join(cli_like.lines(one, config))
+    assert "batch_tokens   4,096 is about the largest that fits; 32,768 are used, or fewer" in said
     assert "one dataset    100 min for 2,000 questions: answers 33 min, activations 33 min" in said
-    assert "two: 30 s for this model" in said
+    assert "two: 30 s, without taught, not tried here" in said and "mine: 30 s\n" in said
+
+
+def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(run):
+    config = cli.read([])
+    trials.keep(made(config))
+    said = run("check", "mine", "remote")
+    time = f"near: about 30 s, as measured on this machine ({trials.processor()})"
+    assert said.about("time") == [("ok", time)]
+    assert ("warning", "near: batches of 32,768 tokens do not fit, so they are halved; set "
+            "`batch_tokens: 4096`") in said.about("gpu")  # fmt: skip
+    trials.keep(made(config, batch_tokens=1024))  # all that was tried fits
+    assert run("check", "mine", "remote").about("gpu") == said.about("gpu")[:-1]
+    for changes in ({"settings": "other"}, {"card": "another card"}):
+        trials.FILE.unlink()
+        trials.keep(made(config, **changes))
+        assert run("check", "mine").about("time") == []
+
+
+def made(config: Any, **changes: Any) -> trials.Trial:
+    """Make up a trial of the model `near` that takes three seconds for a sample."""
+    stages = {"answers": 1, "activations": 1, "scores": 1}
+    found = {
+        "model": "near", "card": trials.processor(), "dtype": "float32",
+        "settings": trials.settings_of(config, config.models["near"]), "batch_tokens": 4096,
+        "largest_batch_tokens": 4096, "weights_gb": 0.1, "memory_gb": stages, "seconds": stages,
+    }  # fmt: skip
+    return trials.Trial.model_validate(found | changes)

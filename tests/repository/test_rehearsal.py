@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -176,6 +177,16 @@ def test_a_checkpoint_is_drawn_by_names_and_not_written_twice(
     assert files[0].stat().st_mtime_ns == before
     random_checkpoint.write(shape, tokenizer, tmp_path / "one", layers=1)
     assert read_json(tmp_path / "one" / "config.json")["num_hidden_layers"] == 1
+
+
+def test_a_disk_too_small_is_named_before_anything_is_written(
+    tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2e9))
+    shape = shipped.shape_of("qwen3-8b")
+    with pytest.raises(AnchorscopeError, match=r"model takes 16\.4 GB on the disk, 2\.0 GB are"):
+        random_checkpoint.write(shape, tokenizer, tmp_path / "model")
+    assert not any(tmp_path.glob("*model*"))
 
 
 def test_half_of_the_rows_say_their_own_answer_and_the_others_that_of_another_row() -> None:

@@ -12,9 +12,10 @@ from workflow import SHIPPED, merged
 
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import around, resources
+from anchorscope.workflow import around, resources, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.resources import Jobs, Site
+from anchorscope.workflow.trials import Trial
 
 CELL = SimpleNamespace(model="llama-3-8b", dataset="popqa")
 
@@ -63,6 +64,66 @@ def test_the_catalogue_has_the_last_word_on_jobs_of_models_and_probes():
     said = {"models": {"llama-3-8b": {"resources": {"mem_gb": 7, "runtime_min": 9}}}}
     assert asked("passes", **said) == asked("probes", **said) == (7000, 9)
     assert asked("tables", **said) == asked("tables")
+
+
+def trial(chosen: RunConfig, **changes: Any) -> Trial:
+    """Make up a trial of the cell's model."""
+    entry = chosen.models[CELL.model]
+    found = {
+        "model": CELL.model, "card": "NVIDIA H100 80GB HBM3", "dtype": "bfloat16",
+        "settings": trials.settings_of(chosen, entry), "batch_tokens": 8192,
+        "largest_batch_tokens": 65536, "weights_gb": 24.0, "memory_gb": {},
+        "seconds": {"answers": 0.3, "activations": 1.2, "scores": 0.6},
+    }  # fmt: skip
+    return Trial.model_validate(found | changes)
+
+
+def test_what_was_measured_on_the_clusters_card_takes_the_place_of_the_estimate():
+    chosen, h100 = config(), Site(gpu_type="h100")
+    measured = Jobs(chosen, h100, trials=(trial(chosen),))
+    assert measured.demand("passes", CELL.model, CELL.dataset, "activations") == {
+        "mem_mb": 4000 + 1500 * 24, "runtime": 15 + 2 * 2000 * 1.2 / 60
+    }  # fmt: skip
+    assert measured.asks("probes", "scores")["runtime"](CELL, attempt=1) == 15 + 40
+
+    def runtime(jobs: Jobs, stage: trials.Stage | None = "activations") -> int:
+        return jobs.demand("passes", CELL.model, CELL.dataset, stage)["runtime"]
+
+    estimate = runtime(Jobs(chosen, h100))
+    assert runtime(measured, None) == estimate, "an experiment passes more than the main run"
+    for site in (Site(gpu_type="h200"), Site()):
+        assert runtime(Jobs(chosen, site, trials=measured.trials)) == estimate, "another card"
+    other = config(readouts=["mlp/final"])
+    assert runtime(Jobs(other, h100, trials=measured.trials)) == runtime(Jobs(other, h100))
+
+
+@pytest.mark.parametrize(
+    ("name", "card", "same"),
+    [
+        ("h100", "NVIDIA H100 80GB HBM3", True),
+        ("nvidia_a100-sxm4-80gb", "NVIDIA A100-SXM4-80GB", True),
+        ("rtx4090", "NVIDIA GeForce RTX 4090", True),
+        ("a10", "NVIDIA A100-SXM4-80GB", False),
+        ("l40", "NVIDIA L40S", False),
+        ("", "NVIDIA L40S", False),
+    ],
+)
+def test_the_name_of_a_cluster_for_a_card_is_told_from_that_of_another(name, card, same):
+    assert trials.same_card(name, card) is same
+
+
+def test_a_file_that_holds_no_trials_counts_as_none_made_and_parts_of_it_stay(tmp_path):
+    path, one = tmp_path / "selftest.json", trial(config())
+    assert trials.read(path) == ()
+    for content in ("{", "[]", '{"like": [{}]}', '{"like": 3}'):
+        path.write_text(content)
+        assert trials.read(path) == ()
+    path.write_text('{"device": "cpu", "like": []}')
+    other, again = trial(config(), card="NVIDIA L40S"), trial(config(), weights_gb=25.0)
+    for made in (one, other, again):
+        trials.keep(made, path)
+    assert trials.read(path) == (other, again)
+    assert json.loads(path.read_text())["device"] == "cpu"
 
 
 def test_the_size_of_a_model_is_that_of_its_files_once_all_are_here(tmp_path, monkeypatch):

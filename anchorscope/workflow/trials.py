@@ -1,0 +1,132 @@
+"""Results of `anchorscope selftest --like`: memory and time of a model's shape on a card.
+
+Estimates for jobs use these numbers if the same model was tried on the same card.
+"""
+
+import json
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from anchorscope.config.sections import Model
+from anchorscope.config.settings import Config
+from anchorscope.storage.files import write_json
+from anchorscope.storage.identity import identity
+
+FILE = Path("selftest.json")
+"""File in the folder of the run with the results of the self-test. Trials are under `LIKE`."""
+LIKE = "like"
+Stage = Literal["answers", "activations", "scores"]
+CPU_NAMES = Path("/proc/cpuinfo")
+MOST = 4
+"""Largest batch that a trial tries, as a multiple of the usual one."""
+
+
+class Trial(BaseModel):
+    """Memory and time of a model's shape on a card."""
+
+    model: str  # key in the catalogue, or a folder
+    card: str  # name of the GPU, or of the processor
+    settings: str  # hash of the settings that the numbers depend on, see `settings_of`
+    dtype: str
+    batch_tokens: int  # batch size of the passes that were timed
+    largest_batch_tokens: int | None  # largest batch size that fits; None if not searched for
+    weights_gb: float
+    memory_gb: dict[Stage, float]  # peak memory of the device per stage, including weights
+    seconds: dict[Stage, float]  # seconds per sample
+
+    @property
+    def limit(self) -> int | None:
+        """Largest batch that fits, in tokens; None if every batch that was tried fits."""
+        largest = self.largest_batch_tokens
+        return None if largest is None or largest >= MOST * self.batch_tokens else largest
+
+    def time(self, samples: int) -> float:
+        """Return the seconds for so many samples, without loading, tables and pictures."""
+        return samples * sum(self.seconds.values())
+
+
+def duration(seconds: float) -> str:
+    """Return a rounded time as text, such as `5 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def settings_of(config: Config, entry: Model) -> str:
+    """Return the hash of the settings that a trial depends on, except the number of samples."""
+    names = ("conditions", "readouts", "generation", "probe")
+    chosen = config.model_dump(mode="json", include={*names})
+    return identity({"entry": entry.numbers(), **chosen})
+
+
+def read(path: Path = FILE) -> tuple[Trial, ...]:
+    """Read the trials in a file of the self-test; a file that cannot be read holds none."""
+    try:
+        return tuple(Trial.model_validate(one) for one in _content(path).get(LIKE, []))
+    except (ValidationError, TypeError):
+        return ()
+
+
+def keep(trial: Trial, path: Path = FILE) -> None:
+    """Add a trial to the file, in place of an earlier one of the same model and card."""
+    others = [one for one in read(path) if (one.model, one.card) != (trial.model, trial.card)]
+    write({LIKE: [one.model_dump() for one in (*others, trial)]}, path)
+
+
+def write(part: Mapping[str, Any], path: Path = FILE) -> None:
+    """Write some keys to the file of the self-test. Other keys in the file stay."""
+    write_json({**_content(path), **part}, path)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def of(trials: Sequence[Trial], config: Config, model: str, cards: Sequence[str]) -> Trial | None:
+    """Return the trial of a catalogue model on one of these cards; None if there is none.
+
+    A trial with other settings (see `settings_of`) does not count.
+    """
+    for trial in trials:
+        if trial.model == model and any(same_card(name, trial.card) for name in cards):
+            return trial if trial.settings == settings_of(config, config.models[model]) else None
+    return None
+
+
+def same_card(name: str, card: str) -> bool:
+    """Return whether a short name, such as a cluster's `h100` or `rtx4090`, names a card.
+
+    The name must consist of consecutive words of the card's name, such as `NVIDIA GeForce RTX
+    4090`.
+    """
+    words = re.findall("[a-z0-9]+", card.lower())
+    runs = {"".join(words[a:b]) for a, b in combinations(range(len(words) + 1), 2)}
+    return re.sub("[^a-z0-9]", "", name.lower()) in runs
+
+
+def cards() -> list[str]:
+    """Return the names of the GPUs that torch can use, or the processor's name without GPUs."""
+    import torch
+
+    if torch.cuda.is_available():
+        return [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+    return [processor()]
+
+
+def processor() -> str:
+    """Return the name of the processor."""
+    if CPU_NAMES.is_file():
+        names = re.search(r"^model name\s*:\s*(.+)$", CPU_NAMES.read_text("utf-8"), re.M)
+        if names:
+            return names[1]
+    return platform.machine()
