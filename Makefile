@@ -104,9 +104,8 @@ format: $(READY) ## format all code
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow rules
 
-docs: $(READY) ## write the schema and the reference page of config.yaml, the columns of the experiments, and the picture of the packages
+docs: $(READY) ## write the schema and the reference page of config.yaml, and the columns of the experiments
 	$(BIN)/python -m tools.write_docs
-	$(BIN)/python -m tools.draw_packages
 
 site: $(READY) ## build docs/ as a site in build/site; warnings are errors
 	$(BIN)/python -m mkdocs build --strict

@@ -31,7 +31,7 @@ include: "rules/common.smk"
 rule all:
     input:
         [paths.pictures(figure) + paths.views_of(figure) for figure in cfg.targets],
-        [paths.texts(figure) for figure in cfg.targets],
+        [texts(figure) for figure in cfg.targets],
     message:
         "all figures of `targets` are drawn, and what a paper says of them is written"
 

@@ -69,6 +69,11 @@ def drawn(stem):
     return {kind.replace(".", "_"): f"{ROOT}/figures/{stem}.{kind}" for kind in PICTURES}
 
 
+def texts(figure):
+    """Return the files of a figure's methods text and its references."""
+    return [f"{ROOT}/figures/{figure}.{kind}" for kind in ("methods.md", "bib")]
+
+
 def passing(product):
     """Mark activations as temporary unless the config keeps them."""
     return product if cfg.keep_activations else temp(product)

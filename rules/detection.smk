@@ -37,7 +37,9 @@ rule p_true:
         "../scripts/p_true.py"
 
 
-P_TRUE_NEEDED = paths.detection_needs("p-true")
+P_TRUE_NEEDED = any(
+    "p-true" in method.needs for method in detection_views.named(cfg.detection.methods)
+)
 
 
 rule detection_scores:

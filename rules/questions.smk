@@ -7,6 +7,9 @@
 #      results/prompts/<model>/<dataset>.parquet
 
 
+from anchorscope.styles import style_of
+
+
 localrules:
     dataset,
 
@@ -40,7 +43,11 @@ rule dataset:
 
 rule prompts:
     input:
-        paths.template,
+        lambda w: (
+            f"{RESULTS}/models/{w.model}.json"
+            if style_of(cfg.models[w.model].prompt).templated
+            else []
+        ),
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
     output:

@@ -96,7 +96,10 @@ rule detection_table:
 
 rule transfer_table:
     input:
-        transfer=paths.transfers,
+        transfer=lambda w: [
+            f"{ROOT}/detection/{model}/{w.figure}.transfer.csv"
+            for model in cfg.figures[w.figure].models
+        ],
     output:
         transfer=f"{ROOT}/tables/{{figure}}.transfer.csv",
         provenance=f"{ROOT}/tables/{{figure}}.transfer.csv.provenance.json",
@@ -144,7 +147,6 @@ rule experiment_table:
         answers=paths.of_figure("answers", ".parquet"),
         floors=paths.if_needed("floors", paths.of_figure("scores", ".floors.parquet")),
         draws=paths.if_needed("floors", paths.of_figure("scores", ".draws.safetensors")),
-        truth=paths.if_needed("truth", paths.truth_of_figure),
     output:
         table=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv",
         provenance=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv.provenance.json",

@@ -15,7 +15,7 @@ for figure in cfg.figures:
             figure
         input:
             paths.pictures(figure),
-            paths.texts(figure),
+            texts(figure),
         message:
             f"{figure} is drawn"
 
@@ -109,6 +109,6 @@ rule retrain:
 
 if workflow.modifier.is_main_snakefile():
     try:
-        studies.check_targets(cfg, workflow, paths.shown())
+        studies.check_targets(cfg, workflow)
     except AnchorscopeError as error:
         sys.exit(f"error: {error}")

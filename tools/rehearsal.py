@@ -54,19 +54,12 @@ LAYERS = 2
 
 @dataclass(frozen=True)
 class Chosen:
-    """The cells of a rehearsal and their size.
+    """The cells of a rehearsal and their size."""
 
-    Attributes:
-        models: Models, of `TOKENIZERS`.
-        datasets: Datasets, of `ROWS`.
-        samples: Number of rows of each dataset.
-        layers: Number of layers of each model, None for all.
-    """
-
-    models: Sequence[str] = FEW
-    datasets: Sequence[str] = FEW_DATASETS
-    samples: int = 40
-    layers: int | None = LAYERS
+    models: Sequence[str] = FEW  # of `TOKENIZERS`
+    datasets: Sequence[str] = FEW_DATASETS  # of `ROWS`
+    samples: int = 40  # rows of each dataset
+    layers: int | None = LAYERS  # of each model, None for all
 
 
 def prepare(rows: Path, chosen: Chosen, config: Config, device: str) -> None:
@@ -126,17 +119,11 @@ def main() -> None:
         config = read(["config.yaml", OVERLAY])
         prepare(given.rows, chosen, config, "cuda" if on_gpu else "cpu")
         if not given.no_table:
-            write_table(config, HERE / "tried.md")
+            of_rows = {name: config.datasets[name] for name in ROWS}
+            found = tried_tokenizers.cells(HERE / "tokenizers", of_rows)
+            (HERE / "tried.md").write_text(tried_tokenizers.table(found), encoding="utf-8")
     except AnchorscopeError as error:
         raise SystemExit(str(error)) from None
-
-
-def write_table(config: Config, path: Path) -> None:
-    """Write the table of how all rows fare under the real tokenizers."""
-    with atomic(path) as draft:
-        of_rows = {name: config.datasets[name] for name in ROWS}
-        found = tried_tokenizers.cells(HERE / "tokenizers", of_rows)
-        draft.write_text(tried_tokenizers.table(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,7 @@ LARGEST = 4_000_000
 def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str]:
     """Copy the trained checkpoints of `trained` into `resources`, and return their names.
 
-    Args:
-        trained: Folder of checkpoint folders.
-        resources: Folder to copy to.
-        recipes: Model → hash of its present recipe. Other models are not copied.
+    `recipes` maps a model to the hash of its present recipe. Other models are not copied.
 
     Raises:
         AnchorscopeError: There is no checkpoint, one is larger than a repository should hold, or
@@ -29,37 +26,20 @@ def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str
     folders = sorted(path.parent for path in trained.glob(f"*/{RECIPE}"))
     folders = [folder for folder in folders if folder.name in recipes]
     if not folders:
-        raise AnchorscopeError(
-            "there is no trained checkpoint",
-            trained,
-            "run `make retrain` first",
-            see="other-recipe",
-        )
+        what, do = "there is no trained checkpoint", "run `make retrain` first"
+        raise AnchorscopeError(what, trained, do, see="other-recipe")
     for folder in folders:
-        _check(folder, recipes)
+        recipe, size = recipes[folder.name], sum(path.stat().st_size for path in folder.iterdir())
+        if not fits(folder, recipe):
+            what = f"this checkpoint was not trained by the present recipe ({recipe})"
+            raise AnchorscopeError(what, folder, "run `make retrain` again", see="other-recipe")
+        if size > LARGEST:
+            what = f"the checkpoint takes {size:,} bytes, more than {LARGEST:,}"
+            raise AnchorscopeError(what, folder, "ship a smaller model", see="other-recipe")
     for folder in folders:
         with atomic(resources / folder.name) as draft:
             shutil.copytree(folder, draft, ignore=shutil.ignore_patterns(".snakemake*"))
     return [folder.name for folder in folders]
-
-
-def _check(folder: Path, recipes: Mapping[str, str]) -> None:
-    recipe = recipes[folder.name]
-    if not fits(folder, recipe):
-        raise AnchorscopeError(
-            f"this checkpoint was not trained by the present recipe ({recipe})",
-            folder / RECIPE,
-            "run `make retrain` again",
-            see="other-recipe",
-        )
-    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-    if size > LARGEST:
-        raise AnchorscopeError(
-            f"the checkpoint takes {size:,} bytes, more than {LARGEST:,}",
-            folder,
-            "ship a smaller model",
-            see="other-recipe",
-        )
 
 
 def present(path: Path) -> dict[str, str]:

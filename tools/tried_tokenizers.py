@@ -105,69 +105,54 @@ def cells(
             yield {"tokenizer": family.tokenizer, "style": family.style, "dataset": name, **found}
 
 
-def table(found: Iterable[Mapping[str, Any]]) -> str:
+def table(found: Iterable[dict[str, Any]]) -> str:
     """Return three tables in Markdown: tokenizers, datasets, and the rules that found E_Q."""
-    every = [*found]
-    return "\n".join([*of_tokenizers(every), "", *of_datasets(every), "", *rules(every)]) + "\n"
+    cells = pd.DataFrame([*found])
+    return "\n".join([*of_tokenizers(cells), "", *of_datasets(cells), "", *rules(cells)]) + "\n"
 
 
-def of_tokenizers(every: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of the first table, with the tokens of E_Q + the rest in each dataset."""
-    datasets = dict.fromkeys(cell["dataset"] for cell in every)
-    lines = heading("tokenizer, prompt", "closing tokens", *datasets)
-    for (tokenizer, style), cells in grouped(every, "tokenizer", "style").items():
-        closing = dict.fromkeys(text for cell in cells for text in cell["closing"])
+def of_tokenizers(cells: pd.DataFrame) -> Iterator[str]:
+    """Yield the lines of the first table, with the tokens of E_Q + the rest in each dataset."""
+    yield from heading("tokenizer, prompt", "closing tokens", *cells["dataset"].unique())
+    for (tokenizer, style), rows in cells.groupby(["tokenizer", "style"], sort=False):
+        closing = dict.fromkeys(text for texts in rows["closing"] for text in texts)
         shown = ", ".join(f"`{json.dumps(text)}`" for text in closing).replace("|", "\\|")
-        tokens = [f"{cell['anchor']:.1f} + {cell['rest']:.1f}" for cell in cells]
-        lines.append(row((f"{tokenizer}, {style}", shown, *tokens)))
-    return lines
+        tokens = rows["anchor"].map("{:.1f}".format) + rows["rest"].map(" + {:.1f}".format)
+        yield row(f"{tokenizer}, {style}", shown, *tokens)
 
 
-def of_datasets(every: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of the second table, with ranges over the tokenizers."""
-    names = ("asked", "lost", "rebuilt", "pairs")
-    lines = heading(
+def of_datasets(cells: pd.DataFrame) -> Iterator[str]:
+    """Yield the lines of the second table, with ranges over the tokenizers."""
+    yield from heading(
         "dataset", "asked", "E_Q found", "spans lost", "E_A rebuilt", "pairs", "dropped"
     )
-    for (dataset,), cells in grouped(every, "dataset").items():
-        found = span([cell["found"] / cell["asked"] for cell in cells], ".3f")
-        asked, lost, rebuilt, pairs = (span([cell[name] for cell in cells], ",") for name in names)
-        dropped = dict.fromkeys(in_words(cell["dropped"]) or "none" for cell in cells)
-        lines.append(row((dataset, asked, found, lost, rebuilt, pairs, "; or ".join(dropped))))
-    return lines
+    for dataset, rows in cells.groupby("dataset", sort=False):
+        found = span(rows["found"] / rows["asked"], "{:.3f}")
+        asked, *others = (
+            span(rows[name], "{:,}") for name in ("asked", "lost", "rebuilt", "pairs")
+        )
+        dropped = dict.fromkeys(in_words(one) or "none" for one in rows["dropped"])
+        yield row(dataset, asked, found, *others, "; or ".join(dropped))
 
 
-def grouped(
-    every: Iterable[Mapping[str, Any]], *names: str
-) -> dict[tuple[str, ...], list[Mapping[str, Any]]]:
-    """Group cells by the values of some keys."""
-    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for cell in every:
-        found.setdefault(tuple(cell[name] for name in names), []).append(cell)
-    return found
-
-
-def span(values: Sequence[float], form: str) -> str:
+def span(values: pd.Series, form: str) -> str:
     """Return the least and the largest value as text, or the one value that all have."""
-    low, high = format(min(values), form), format(max(values), form)
-    return low if low == high else f"{low}–{high}"
+    return "–".join(dict.fromkeys(form.format(value) for value in (values.min(), values.max())))
 
 
-def rules(every: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of the third table. Its numbers do not depend on the tokenizer."""
-    by_dataset = {cell["dataset"]: cell for cell in every}
-    lines = heading("dataset", "rows in which a rule found a part of E_Q")
-    for name, cell in by_dataset.items():
-        ordered = sorted(cell["rules"].items(), key=lambda rule: -rule[1])
-        lines.append(row((name, ", ".join(f"{rule} {n:,}" for rule, n in ordered))))
-    return lines
+def rules(cells: pd.DataFrame) -> Iterator[str]:
+    """Yield the lines of the third table. Its numbers do not depend on the tokenizer."""
+    yield from heading("dataset", "rows in which a rule found a part of E_Q")
+    for dataset, found in cells.groupby("dataset", sort=False)["rules"].last().items():
+        ordered = sorted(found.items(), key=lambda rule: -rule[1])
+        yield row(dataset, ", ".join(f"{rule} {n:,}" for rule, n in ordered))
 
 
 def heading(*names: str) -> list[str]:
     """Return the first two lines of a table in Markdown."""
-    return [row(names), row(["---"] * len(names))]
+    return [row(*names), row(*["---"] * len(names))]
 
 
-def row(entries: Iterable[object]) -> str:
+def row(*entries: object) -> str:
     """Return a line of a table in Markdown."""
     return " | ".join(map(str, entries))

@@ -11,8 +11,6 @@ import pandas as pd
 from anchorscope.anchors import labels
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
-from anchorscope.experiments import registry
-from anchorscope.experiments.experiment import SampledSettings
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import families, loading, vocabulary
 from anchorscope.models.loading import fits
@@ -27,12 +25,8 @@ from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, samples
 from anchorscope.workflow.studies import StudyCell
+from anchorscope.workflow.trials import Trial
 
-FOR_GOOD = (
-    "adapter", "chat-template", "made-up-weights", "other-class", "quantised", "unknown-family",
-    "unused-weights", "weights-twice",
-)  # fmt: skip
-"""Errors of a model that another download does not mend."""
 LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
 
 
@@ -40,7 +34,7 @@ class Finding(NamedTuple):
     """The result of one check; `do` and `see` are those of `AnchorscopeError`."""
 
     status: Literal["ok", "warning", "error"]
-    about: str  # config, model, target, passes, disk, gpu, time, dataset or hub
+    about: str  # config, model, target, disk, gpu, time, dataset or hub
     what: str
     do: str | None = None
     see: str | None = None
@@ -65,27 +59,27 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
 
     Models come first: the sizes depend on one that can be measured.
     """
-    unbuilt = [cell for cells in work.values() for cell in cells if not cell.built]
-    left = list({(cell.study.root, cell.model, cell.dataset): cell for cell in unbuilt}.values())
+    # Models and rows of built cells may change.
+    every = [cell for cells in work.values() for cell in cells]
+    keys = [(cell.study.root, cell.model, cell.dataset) for cell in every]
+    left = [cell for cell in dict(zip(keys, every, strict=True)).values() if not cell.built]
     models = list(dict.fromkeys(cell.model for cell in left))
     names = list(dict.fromkeys(cell.dataset for cell in left))
-    every = [
-        cell for cells in work.values() for cell in cells
-    ]  # models and rows of built cells may change
     sizes = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
     yield Finding("ok", "config", f"valid, with {', '.join(sizes)}")
     for name in dict.fromkeys(cell.model for cell in every):
         yield from model(config, name)
-    targets = [target_finding(target, cells) for target, cells in work.items()]
+    targets = [tried("target", target, work_left, cells) for target, cells in work.items()]
     yield from targets
-    for name in filter(registry.EXPERIMENTS.get, work):
-        yield passes_of(config, name, work[name])
     if all(finding.status == "ok" for finding in targets):
         yield tried("disk", config.results, disk, config, left)
-    tried_here = trials_here(config, models)
-    fitting = {name for name, trial in tried_here.items() if trial.largest_batch_tokens}
+    made = trials.read()
+    cards = trials.cards() if made else []
+    known = {name: trial for name in models if (trial := trials.of(made, config, name, cards))}
+    fitting = {name for name, trial in known.items() if trial.largest_batch_tokens}
     yield from gpu(config, [name for name in models if name not in fitting])
-    yield from times(config, left, tried_here)
+    for name, trial in known.items():
+        yield from measured(config, trial, [cell for cell in left if cell.model == name])
     for name in dict.fromkeys(cell.dataset for cell in every):
         if config.local_of(name) is None:
             continue
@@ -95,41 +89,15 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     yield from access(config, models, names)
 
 
-def target_finding(target: str, cells: Sequence[StudyCell]) -> Finding:
-    """Say how many cells a target has left to measure, with samples and disk space."""
+def work_left(cells: Sequence[StudyCell]) -> str:
+    """Describe how many cells a target has left to measure, with samples and disk space."""
     left = [cell for cell in cells if not cell.built]
     if not left:
-        measured = f"all {len(cells)} cells are" if len(cells) > 1 else "its cell is"
-        what = f"{target}: {measured} measured"
-        return Finding("ok", "target", what, "`snakemake -n` tells whether anything is out of date")
-
-    def work_left() -> str:
-        n = sum(samples(cell.study.config, cell.dataset) for cell in left)
-        size = gigabytes(sum(map(_bytes, left)))
-        some = f"{len(left)} of " if len(left) < len(cells) else ""
-        return (
-            f"{some}{counted(len(cells))} to measure, with at most {n:,} samples and "
-            f"about {size} of activations"
-        )
-
-    return tried("target", target, work_left)
-
-
-def passes_of(config: RunConfig, name: str, cells: Sequence[StudyCell]) -> Finding:
-    """Say how many passes an experiment takes per sample, and in all of its cells."""
-    settings, draws = config.settings_of(name), config.draws_of(name)
-    passes = registry.EXPERIMENTS[name].passes_a_sample(settings, draws, len(config.readouts))
-    sizes = [samples(config, cell.dataset) for cell in cells]
-    if isinstance(settings, SampledSettings) and settings.samples is not None:
-        sizes = [min(size, settings.samples) for size in sizes]
-    total = passes * sum(sizes)
-    what = f"{name}: at most {passes} passes per sample, {total:,} in {counted(len(cells))}"
-    return Finding("ok", "passes", what)
-
-
-def counted(cells: int) -> str:
-    """Return a number of cells as text."""
-    return "1 cell" if cells == 1 else f"{cells} cells"
+        return "all cells are measured; `snakemake -n` tells whether anything is out of date"
+    n = sum(samples(cell.study.config, cell.dataset) for cell in left)
+    size = gigabytes(sum(map(_bytes, left)))
+    count = f"{len(left)} of {len(cells)} cells"
+    return f"{count} to measure, with at most {n:,} samples and about {size} of activations"
 
 
 def _bytes(cell: StudyCell) -> int:
@@ -157,10 +125,8 @@ def model(config: Config, name: str) -> Iterator[Finding]:
         trained = [Path(config.results, "models", name), Path("resources/models", name)]
         places = [place for place in trained if fits(place, recipe)]
         if not places:
-            what = (
-                f"{name}: there is no checkpoint of this recipe ({recipe}), so it is trained first"
-            )
-            yield Finding("warning", "model", what)
+            what = f"there is no checkpoint of this recipe ({recipe}), so it is trained first"
+            yield Finding("warning", "model", f"{name}: {what}")
     for place in places[:1]:
         yield tried("model", name, checkpoint, place, entry, entry.prompt)
 
@@ -176,58 +142,27 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
     return str(folder)
 
 
-def trials_here(config: Config, models: Iterable[str]) -> dict[str, trials.Trial]:
-    """Return the stored trial of each model that was tried on this machine's GPU or processor."""
-    made = trials.read()
-    cards = trials.cards() if made else []
-    found = {name: trials.of(made, config, name, cards) for name in models}
-    return {name: trial for name, trial in found.items() if trial}
-
-
-def times(
-    config: Config, left: Iterable[StudyCell], tried_here: Mapping[str, trials.Trial]
-) -> Iterator[Finding]:
+def measured(config: Config, trial: Trial, left: Iterable[StudyCell]) -> Iterator[Finding]:
     """Say how long the cells of a model that was tried here take, and whether a batch fits."""
-    sizes = [(cell.model, samples(cell.study.config, cell.dataset)) for cell in left]
-    for name, trial in tried_here.items():
-        of_model = [n for model, n in sizes if model == name]
-        time = trials.duration(trial.hours(sum(of_model)))
-        cells = counted(len(of_model))
-        what = f"{name}: {cells} take{'s' * (len(of_model) == 1)} about {time} on {trial.card}"
-        yield Finding("ok", "time", what)
-        wanted = families.batch_tokens(config.batch_tokens, "cuda")
-        if trial.limit is not None and trial.limit < wanted:
-            what = f"{name}: batches of {wanted:,} tokens do not fit, so they are halved"
-            yield Finding("warning", "gpu", what, f"set `batch_tokens: {trial.limit}`")
+    n = sum(samples(cell.study.config, cell.dataset) for cell in left)
+    time = f"about {trials.duration(trial.time(n))}, as measured on this machine ({trial.card})"
+    yield Finding("ok", "time", f"{trial.model}: {time}")
+    wanted = families.batch_tokens(config.batch_tokens, "cuda")
+    if trial.limit is not None and trial.limit < wanted:
+        what = f"{trial.model}: batches of {wanted:,} tokens do not fit, so they are halved"
+        yield Finding("warning", "gpu", what, f"set `batch_tokens: {trial.limit}`")
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     """Check the GPUs of this machine, if a model asks for one."""
-    needs = {name: config.models[name].resources for name in models}
-    needs = {name: need for name, need in needs.items() if need.gpus}
-    if not needs:
-        return
-    here, memory = gpus_here(), gpu_memory()
-    sizes = ", ".join(map(gigabytes, memory)) or "unknown memory"
-    what = f"{here} on this machine ({sizes})" if here else "none on this machine"
-    least = min(memory, default=float("inf"))
-    short = [n for n, need in needs.items() if need.gpus > here or need.gpu_mem_gb * 1e9 > least]
-    if not short:
-        yield Finding("ok", "gpu", what)
-        return
-    do = (
-        "layers are spread over all GPUs, or run on the CPU without any: lower `batch_tokens`, use "
-        "a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` for the CPU"
-    )
-    yield Finding("warning", "gpu", f"{what}, too little for {', '.join(short)}", do)
-
-
-def gpu_memory() -> list[int]:
-    """Return the bytes of each GPU that torch can use."""
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
+    here, needs = gpus_here(), {name: config.models[name].resources.gpus for name in models}
+    if short := [name for name, gpus in needs.items() if gpus > here]:
+        do = (
+            "layers are spread over all GPUs, or run on the CPU without any: use a larger machine "
+            "(`snakemake --profile slurm`), or set `resources: {gpus: 0}` for the CPU"
+        )
+        what = f"{here} on this machine, too few for {', '.join(short)}"
+        yield Finding("warning", "gpu", what, do)
 
 
 def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Finding]:
@@ -350,11 +285,6 @@ def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     )
     do = "look at some of these rows: `fields` may name a wrong column"
     if right[wrong].mean() > 0.5 and right[~wrong].mean() < 0.5:
-        what += (
-            f", {int(right[wrong].sum()):,} of {int(wrong.sum()):,} answers labelled 1 match a "
-            f"gold answer, and {int((~right[~wrong]).sum()):,} of {int((~wrong).sum()):,} labelled "
-            "0 match none"
-        )
         do = "1 and 0 look swapped: write 1 for a hallucinated answer and 0 for a right one"
     yield Finding("warning", "dataset", what, do, "label-or-popularity")
 
@@ -377,40 +307,32 @@ def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Itera
         *(("model", name, config.models[name]) for name in models),
         *(("dataset", name, config.datasets[name]) for name in names),
     ]
-    reached = True
     for kind, name, entry in wanted:
         if (hub_id := entry.hub) is None:
             continue
         if warning := revisions.unpinned(f"{kind}s", hub_id, entry.revision):
             yield Finding("warning", "hub", f"{kind} {name}: {warning}")
         finding = here(config, kind, name, entry)
-        if finding.status == "ok":
-            continue
-        if reached and finding.see not in FOR_GOOD:
-            asked = tried("hub", f"{kind} {name}", ask, kind, hub_id)
-            reached = asked.see != "hub-unreachable"
-            finding = asked if reached or finding.see is None else finding
+        if finding is None:
+            finding = tried("hub", f"{kind} {name}", ask, kind, hub_id)
         if finding.status == "error" and getattr(entry, "gated", False):
             terms = f"its terms are at https://huggingface.co/{hub_id}"
             finding = finding._replace(do=f"{finding.do}; {terms}" if finding.do else terms)
         yield finding
 
 
-def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Finding:
-    """Check that a hub model or dataset is on this machine and, for a model, can be used."""
+def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Finding | None:
+    """Check a hub model or dataset that is on this machine as a whole; None if it is not."""
     hub_id = str(entry.hub)
-    absent = Finding(
-        "error", "hub", f"{kind} {name}: not on this machine, and the hub cannot be reached"
-    )
     if isinstance(entry, Model):
         folder = loading.cached(hub_id, entry.revision)
-        return (
-            tried("hub", f"{kind} {name}", checkpoint, folder, entry, "plain") if folder else absent
-        )
+        if folder is None or loading.missing(folder):
+            return None
+        return tried("hub", f"{kind} {name}", checkpoint, folder, entry, "plain")
     commit = revisions.known_commit("datasets", hub_id, entry.revision)
     cached = commit is not None and reading.prepared(hub_id, entry.config, commit)
-    there = bool(cached) or Path(config.results, "data", f"{name}.parquet").is_file()
-    return Finding("ok", "hub", "it is here") if there else absent
+    there = cached or Path(config.results, "data", f"{name}.parquet").is_file()
+    return Finding("ok", "hub", f"{kind} {name}: it is here") if there else None
 
 
 def ask(kind: str, hub_id: str) -> str:

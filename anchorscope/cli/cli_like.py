@@ -7,7 +7,6 @@ datasets.
 
 import gc
 import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,6 @@ import pandas as pd
 import psutil
 import torch
 
-from anchorscope.config.sections import Model
 from anchorscope.config.settings import Config
 from anchorscope.models import families, generation, loading
 from anchorscope.models.families import Loaded
@@ -66,7 +64,7 @@ def report(config: Config, model: str, device: str) -> None:
     """Try a model of the catalogue on a device (`cpu`, `cuda`, …), then store and print the trial.
 
     Raises:
-        AnchorscopeError: See `shape_of` and `measure`.
+        AnchorscopeError: See `measure`.
     """
     trial = measure(config, model, torch.device(device))
     trials.keep(trial)
@@ -88,27 +86,17 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
         largest = f"{trial.largest_batch_tokens:,} {how}"
         yield f"batch_tokens   {largest}; {wanted:,} are used, or fewer if they do not fit"
     n = samples(config)
-    hours = ", ".join(
-        f"{stage} {duration(n * seconds / 3600)}" for stage, seconds in trial.seconds.items()
-    )
-    yield f"one dataset    {duration(trial.hours(n))} for {n:,} questions: {hours}"
+    stages = ", ".join(f"{stage} {duration(n * each)}" for stage, each in trial.seconds.items())
+    yield f"one dataset    {duration(trial.time(n))} for {n:,} questions: {stages}"
     known = trials.read()
     for name, figure in config.figures.items():
         if trial.model in figure.models:
-            yield f"figure         {name}: {_of_figure(config, name, known, trial.card)}"
-
-
-def _of_figure(config: Config, figure: str, known: tuple[Trial, ...], card: str) -> str:
-    """Return the time of a figure on a card, and the models that were not tried on it, as text."""
-    hours, unknown = 0.0, dict[str, None]()
-    for model, dataset in config.cells(figure):
-        trial = trials.of(known, config, model, [card])
-        if trial is None:
-            unknown[model] = None
-        else:
-            hours += trial.hours(resources.samples(config, dataset))
-    without = f", without {', '.join(unknown)}, not tried here" if unknown else ""
-    return f"{duration(hours)}{without}"
+            made = {one: trials.of(known, config, one, [trial.card]) for one in figure.models}
+            questions = sum(resources.samples(config, dataset) for dataset in figure.datasets)
+            time = duration(sum(one.time(questions) for one in made.values() if one))
+            unknown = ", ".join(one for one, found in made.items() if not found)
+            without = f", without {unknown}, not tried here" if unknown else ""
+            yield f"figure         {name}: {time}{without}"
 
 
 def samples(config: Config) -> int:
@@ -120,18 +108,14 @@ def shape_of(config: Config, model: str) -> Mapping[str, Any]:
     """Return the config.json of a catalogue model: from local files, as shipped, or from the hub.
 
     Raises:
-        AnchorscopeError: There is none, or models of this family cannot be measured.
+        AnchorscopeError: There is none.
     """
-    entry = config.models[model]
-    found = resources.shape(config, model)
-    if found is None and entry.train:
-        found = loading.read_config(resources.trained(config, model))
+    entry, found = config.models[model], resources.shape(config, model)
     if found is None and entry.hub:
         found = loading.fetch_config(entry.hub, entry.revision)
     if found is None:
-        do = "check `local` in config.yaml"
-        raise AnchorscopeError("no config.json", entry.local, do, see="no-checkpoint")
-    families.sizes(found, model)
+        do = "name a folder that has one, or train the model first"
+        raise AnchorscopeError("no config.json", entry.local or model, do, see="no-checkpoint")
     return found
 
 
@@ -139,17 +123,29 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
     """Measure memory and time of a model's shape on a device.
 
     Raises:
-        AnchorscopeError: There is no such GPU, or the weights or one sample do not fit. See also
-            `shape_of`.
+        AnchorscopeError: There is no config.json or no such GPU, the weights or one sample do not
+            fit, or models of this family cannot be measured.
     """
     entry, shape = config.models[model], shape_of(config, model)
     layers, width = families.sizes(shape, model)
     _check_device(device)
     weights = _check_room(model, shape, entry.dtype, device)
-    wanted = families.batch_tokens(config.batch_tokens, device.type)
-    largest, taken = _measure_model(config, entry, shape, device, wanted)
-    _free()
-    fit = partial(fit_layer, config, *_states(samples(config), width), device)
+    tokens = families.batch_tokens(config.batch_tokens, device.type)
+    loading.without_cudnn()
+    loaded, largest = loading.build(shape, entry.dtype, device), None
+    work = _work(config, entry.prompt, loaded)
+    if device.type in SOUGHT_ON:
+        most = trials.MOST * tokens
+        largest = largest_batch(partial(_fits, loaded, work), start=tokens, most=most)
+        tokens = min(tokens, largest)
+    taken: dict[Stage, tuple[float, float]] = {
+        "answers": _timed(partial(answer, loaded, work, tokens), device),
+        "activations": _timed(partial(passes, loaded, work, tokens), device),
+    }
+    del loaded
+    gc.collect()
+    torch.cuda.empty_cache()
+    fit = partial(fit_layer, config, samples(config), width, device)
     seconds, memory = _timed(fit, device)
     taken["scores"] = seconds * layers * len(config.readouts), memory
     return Trial(
@@ -157,37 +153,12 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
         card=trials.processor() if device.type == "cpu" else torch.cuda.get_device_name(device),
         settings=trials.settings_of(config, entry),
         dtype=entry.dtype,
-        batch_tokens=min(wanted, largest or wanted),
+        batch_tokens=tokens,
         largest_batch_tokens=largest,
         weights_gb=weights / 1e9,
         memory_gb={stage: memory for stage, (_, memory) in taken.items()},
         seconds={stage: seconds for stage, (seconds, _) in taken.items()},
     )
-
-
-def _measure_model(
-    config: Config, entry: Model, shape: Mapping[str, Any], device: torch.device, tokens: int
-) -> tuple[int | None, dict[Stage, tuple[float, float]]]:
-    """Return the largest batch that fits, and time and memory of one batch per stage.
-
-    The largest batch is in tokens; None on devices where it is not searched for. The timed batch
-    has `tokens`, or as many as fit. For time and memory see `_timed`.
-    """
-    loading.without_cudnn()
-    loaded = loading.build(shape, entry.dtype, device)
-    work, largest = _work(config, entry.prompt, loaded), None
-    if device.type in SOUGHT_ON:
-        fits = partial(_fits, loaded, work)
-        largest = largest_batch(fits, start=tokens, most=trials.MOST * tokens)
-        if not largest:
-            what = "one sample does not fit beside the weights"
-            do = "use a larger GPU, or fewer conditions"
-            raise AnchorscopeError(what, f"memory of {device}", do, see="out-of-memory")
-        tokens = min(tokens, largest)
-    return largest, {
-        "answers": _timed(partial(answer, loaded, work, tokens), device),
-        "activations": _timed(partial(passes, loaded, work, tokens), device),
-    }
 
 
 def _check_device(device: torch.device) -> None:
@@ -206,7 +177,8 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
     """
     whole = loading.build(shape, dtype, torch.device("meta")).model
     weights = sum(one.numel() * one.element_size() for one in whole.parameters())
-    free = free_bytes(device)
+    on_gpu = device.type == "cuda"
+    free = torch.cuda.mem_get_info(device)[0] if on_gpu else psutil.virtual_memory().available
     if SPARE * weights > free:
         what = (
             f"{model} has {weights / 1e9:.1f} GB of weights in {dtype} and takes "
@@ -215,13 +187,6 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
         do = "try it where there is more; a run can use several GPUs (`resources.gpus`)"
         raise AnchorscopeError(what, f"memory of {device}", do, see="out-of-memory")
     return weights
-
-
-def free_bytes(device: torch.device) -> int:
-    """Return the free memory of a device, in bytes."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return int(psutil.virtual_memory().available)
 
 
 def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
@@ -289,25 +254,21 @@ def answer(loaded: Loaded, work: Work, tokens: int) -> int:
     prompts = _prompts(work, max(1, tokens // (work.prompt + most)))
     ending = generation.Ending(CHAT, closing=(), eos=frozenset())
     sized = replace(loaded, batch_tokens=tokens)
-    written = generation.generate(prompts, sized, ending, max_new_tokens=most, room=_Strict())
-    return len(written)
+    return len(generation.generate(prompts, sized, ending, max_new_tokens=most, room=_Strict()))
 
 
 def _fits(loaded: Loaded, work: Work, tokens: int) -> bool:
     """Return whether batches of so many tokens fit in memory."""
-    calls = (partial(call, loaded, work, tokens) for call in (passes, answer))
-    return all(tried(call) is not None for call in calls)
+    return all(tried(partial(call, loaded, work, tokens)) for call in (passes, answer))
 
 
 def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
-    """Return the largest number of tokens that fits, to within an eighth; 0 if none fits.
+    """Return the largest number of tokens that fits, to within an eighth.
 
     The search doubles or halves from `start`, then bisects between sizes that fit and that do not.
 
-    Args:
-        fits: Whether batches of a number of tokens fit.
-        start: First number of tokens to try.
-        most: Largest number of tokens to try.
+    Raises:
+        AnchorscopeError: Not even one sample fits.
     """
     low, high, size = 0, most + 1, start
     while high - low > max(low // 8, LEAST):
@@ -316,11 +277,15 @@ def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
         else:
             high = size
         size = min(2 * low, most) if high > most else (low + high) // 2
+    if not low:
+        what = "one sample does not fit beside the weights"
+        do = "use a larger GPU, or fewer conditions"
+        raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
     return low
 
 
-def _states(n: int, width: int) -> tuple[pd.DataFrame, torch.Tensor]:
-    """Make up answers of `n` samples, and their states in one layer, float32 [1, n, width]."""
+def fit_layer(config: Config, n: int, width: int, device: torch.device) -> int:
+    """Fit and score one layer's probes of one read-out, on made-up states of `n` samples."""
     draws = torch.Generator().manual_seed(0)
     label = torch.randint(2, (n,), generator=draws)
     ids = [str(number) for number in range(n)]
@@ -330,17 +295,11 @@ def _states(n: int, width: int) -> tuple[pd.DataFrame, torch.Tensor]:
     mixed = torch.randn(width, width, generator=draws) / torch.arange(1, width + 1)[:, None]
     x = torch.randn(n, width, generator=draws)
     x[:, :8] += 0.3 * label[:, None]
-    return answers, (x @ mixed)[None]
-
-
-def fit_layer(
-    config: Config, answers: pd.DataFrame, states: torch.Tensor, device: torch.device
-) -> int:
-    """Fit and score one layer's probes of one read-out. Return the number of samples."""
+    states = (x @ mixed)[None]
     settings = fitting.ProbeSettings(**config.probe.model_dump(), seed=config.seed)
     design = fitting.design(answers, settings)
     scoring = scores.CellScores(
-        lambda *_: (list(answers["id"]), states),
+        lambda *_: (ids, states),
         design,
         scores.drawn(answers, design),
         config.readouts[:1],
@@ -349,7 +308,7 @@ def fit_layer(
     )
     for _ in scoring.tables():
         pass
-    return len(answers)
+    return n
 
 
 def _timed(call: Callable[[], int], device: torch.device) -> tuple[float, float]:
@@ -357,23 +316,12 @@ def _timed(call: Callable[[], int], device: torch.device) -> tuple[float, float]
 
     On a GPU, the first call is not timed, since it also sets up libraries.
     """
-    if device.type == "cuda":
+    on_gpu = device.type == "cuda"
+    if on_gpu:
         call()
         torch.cuda.reset_peak_memory_stats(device)
     start = time.perf_counter()
     n = call()  # returns after its results are in main memory
-    return (time.perf_counter() - start) / n, peak_bytes(device) / 1e9
-
-
-def peak_bytes(device: torch.device) -> int:
-    """Return peak memory in bytes: of a GPU since its statistics were reset, or of this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _free() -> None:
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    seconds = (time.perf_counter() - start) / n
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # on Linux
+    return seconds, (torch.cuda.max_memory_allocated(device) if on_gpu else 1024 * kilobytes) / 1e9

@@ -4,10 +4,9 @@ Nothing is downloaded. The verdicts are written to a file that users can send wi
 first run on a new kind of device.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import permutations
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -41,30 +40,26 @@ class Verdict(NamedTuple):
     measured: str  # measured value, or reason why there is none
 
 
-def report(device: str, path: Path) -> bool:
-    """Print the verdict of every check, and write all verdicts to a JSON file.
-
-    Returns:
-        Whether no check failed.
-    """
+def report(device: str) -> bool:
+    """Print the verdict of every check, and write all to the file. Return whether none failed."""
     verdicts = []
     for verdict in run(device):
         print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
-        verdicts.append(verdict._asdict())
+        verdicts.append(verdict)
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
     about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda}
-    trials.write({**about, "libraries": libraries(), "verdicts": verdicts}, path)
-    rows = table(verdicts, [] if device == "cpu" else gpus)
-    print(f"written to {path}\n\nwhat works where, for an issue:\n\n{rows}")
-    return all(verdict["verdict"] != "fail" for verdict in verdicts)
+    found = [verdict._asdict() for verdict in verdicts]
+    trials.write({**about, "libraries": libraries(), "verdicts": found})
+    rows = table(verdicts, "CPU" if device == "cpu" else ", ".join(dict.fromkeys(gpus)))
+    print(f"written to {trials.FILE}\n\nwhat works where, for an issue:\n\n{rows}")
+    return all(verdict.verdict != "fail" for verdict in verdicts)
 
 
-def table(verdicts: Sequence[Mapping[str, str]], gpus: Sequence[str]) -> str:
+def table(verdicts: Sequence[Verdict], where: str) -> str:
     """Return the Markdown table of docs/own.md with a row for each family that was tried here."""
-    where, version = ", ".join(dict.fromkeys(gpus)) or "CPU", libraries()["transformers"]
-    rows = {}
+    rows, version = {}, libraries()["transformers"]
     for family in FAMILIES:
-        found = [one["verdict"] for one in verdicts if one["about"] == family]
+        found = [verdict.verdict for verdict in verdicts if verdict.about == family]
         if found:
             rows[family] = f"{where}: {'fail' if 'fail' in found else 'pass'}", ""
     return tried(version, rows)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,9 +17,10 @@ from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
 from anchorscope.questions.reading import file_rows, local_files
+from anchorscope.storage.counts import in_words
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
-from anchorscope.workflow import config, studies, trials
+from anchorscope.workflow import config, studies
 from anchorscope.workflow.devices import ON_CPU, best_device, gpus_here
 
 MAIN = "config.yaml"
@@ -81,17 +83,15 @@ def check(
         raise UsageError(error.what, error.where, error.do, see=error.see) from None
     findings = []
     for finding in cli_check.check(chosen, work):
-        findings.append(finding)
+        findings.append(finding._asdict())
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
             joint = " " if finding.what.endswith(".") else "; "
             text = f"{finding.what}{joint}{finding.do}" if finding.do else finding.what
             typer.echo(f"{status} {finding.about:<8} {' '.join(text.split())}")
-    ok = all(finding.status != "error" for finding in findings)
+    ok = all(finding["status"] != "error" for finding in findings)
     if as_json:
-        typer.echo(
-            as_json_text({"ok": ok, "findings": [finding._asdict() for finding in findings]})
-        )
+        typer.echo(as_json_text({"ok": ok, "findings": findings}))
     if not ok:
         raise typer.Exit(1)
 
@@ -170,13 +170,11 @@ def load_model(name: str, revision: str | None, dtype: str) -> Loaded:
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Return a line that says how many answers were scored."""
+    """Return a line that says how many answers were scored, and why the others were not."""
     scored = table["p_wrong"].dropna()
     line = f"{len(scored):,} of {len(table):,} rows scored"
-    if len(scored):
-        line += f"; {(scored > 0.5).sum():,} more likely wrong than right"
-    why = table["dropped"].dropna().value_counts()
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in why.items())
+    line += f"; {(scored > 0.5).sum():,} more likely wrong than right"
+    reasons = in_words(Counter(table["dropped"].dropna()))
     return f"{line}; no score: {reasons}" if reasons else line
 
 
@@ -217,7 +215,7 @@ def selftest(
         return
     from anchorscope.cli import cli_selftest
 
-    if not cli_selftest.report(device or "cpu", trials.FILE):
+    if not cli_selftest.report(device or "cpu"):
         raise typer.Exit(1)
 
 

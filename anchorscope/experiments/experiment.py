@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anchorscope.experiments.measured import MeasuredRows
     from anchorscope.experiments.scored import Cell
 
-Need = Literal["prompts", "gradients", "floors", "truth"]
+Need = Literal["prompts", "gradients", "floors"]
 """What an experiment may need beside answers, probes and scores:
 
 - `prompts`: the text of the main run's prompts, `Cell.prompts`.

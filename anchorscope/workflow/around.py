@@ -40,7 +40,6 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     jobs = list(workflow.dag.needrun_jobs())
     refuse_held(jobs)
     check_sources(jobs)
-    check_prompts(jobs, config)
     cells = [job.wildcards for job in jobs if job.rule.name == "activations"]
     if cells:  # old activations stay until the new ones are made
         sizes = [activation_bytes(studies[w.root].config, w.model, w.dataset) for w in cells]
@@ -99,7 +98,7 @@ def check_sources(jobs: Iterable[Any]) -> None:
     for job in jobs:
         try:
             if job.rule.name == "model":
-                _look_up_model(job.params.model, Path(job.output[0]).exists())
+                _look_up_model(job)
             elif job.rule.name == "dataset":
                 _look_up_rows(job)
         except AnchorscopeError as error:
@@ -113,28 +112,14 @@ def check_sources(jobs: Iterable[Any]) -> None:
         raise AnchorscopeError(what, None, "correct their entries in the config", see="sources")
 
 
-def check_prompts(jobs: Iterable[Any], config: RunConfig) -> None:
-    """Refuse models on this machine that have a chat template, but no `prompt` in the config.
-
-    Raises:
-        AnchorscopeError: There is such a model. Names the first one.
-    """
-    for name in sorted({job.wildcards.model for job in jobs if hasattr(job.wildcards, "model")}):
-        entry = config.models[name]
-        folder = entry.local or (entry.hub and loading.cached(entry.hub, entry.revision))
-        if folder:
-            try:
-                loading.check_prompt(folder, entry.names_prompt)
-            except AnchorscopeError as error:
-                what = f"model `{name}`: {error.what}"
-                raise AnchorscopeError(what, error.where, error.do, see=error.see) from None
-
-
-def _look_up_model(entry: Mapping[str, Any], known: bool) -> None:
+def _look_up_model(job: Any) -> None:
+    entry, named = job.params.model, job.params.names_prompt
     if entry["local"]:
-        loading.check(Path(entry["local"]).expanduser())
-    elif entry["hub"] and known:
-        loading.locate(entry)
+        folder = Path(entry["local"]).expanduser()
+        loading.check(folder)
+        loading.check_prompt(folder, named)
+    elif entry["hub"] and Path(job.output[0]).exists():
+        loading.locate(entry, names_prompt=named)
 
 
 def _look_up_rows(job: Any) -> None:
@@ -181,12 +166,9 @@ def check_writable(folder: str | Path) -> None:
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
-    """Return the bytes that activations need on the disk.
+    """Return the bytes that activations need on the disk of a folder, given those of each cell.
 
-    Args:
-        cells: Bytes of each cell.
-        keep: Whether activations are kept. If not, only one cell's are on the disk at a time.
-        folder: Folder for the activations. It need not exist yet.
+    Unless all are kept, only one cell's are on the disk at a time.
 
     Raises:
         AnchorscopeError: The disk has less free space.

@@ -24,8 +24,6 @@ STAGES = (
 RESERVED = frozenset([*TARGETS, *STAGES.split()])
 """Names of the workflow's targets and stages, not allowed for models, datasets and figures."""
 
-LONG = 100
-"""Length of advice that is not repeated in one error, in characters."""
 Keys = tuple[str, ...]
 """Path from the top of the config to an entry: keys, and indices in lists."""
 
@@ -56,11 +54,7 @@ def read(files: Iterable[str | Path]) -> RunConfig:
 def sources_of(workflow: Any, name: str) -> list[Source]:
     """Return the sources of Snakemake's config: the project's file, `--configfile` and `--config`.
 
-    The result is empty if the workflow is used as a module of another one.
-
-    Args:
-        workflow: Snakemake's workflow object.
-        name: Path of the project's file, which need not exist.
+    The project's file is `name`, which need not exist. A module of another workflow has no sources.
 
     Raises:
         WorkflowError: A file is not YAML, or a key occurs twice.
@@ -129,11 +123,7 @@ def _source(path: str | Path) -> Source:
 
 
 def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
-    """Check the user's config and complete it with the shipped catalogue.
-
-    Args:
-        raw: The merged keys of all the user's sources.
-        sources: The sources, to name places in errors.
+    """Check the user's merged config, and complete it with the shipped catalogue.
 
     Raises:
         AnchorscopeError: The config has mistakes. Lists each with its place, key, value and remedy.
@@ -170,22 +160,15 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
         where = f"{_place(only.path, sources)}, key {only.key}"
         return AnchorscopeError(only.what, where, only.do, see=only.see)
     what = f"{len(mistakes)} mistakes in the config:"
-    advice: set[str] = set()
     # Unknown keys first: a name that is missing elsewhere may be below one of them.
     for mistake in sorted(mistakes, key=lambda one: not one.what.startswith("unknown key")):
-        do = mistake.do if len(mistake.do) < LONG or mistake.do not in advice else "see above"
-        advice.add(mistake.do)
         place = _place(mistake.path, sources)
-        what += f"\n  - {mistake.key} ({place}): {mistake.what}; {do}"
+        what += f"\n  - {mistake.key} ({place}): {mistake.what}; {mistake.do}"
     return AnchorscopeError(what, None, "correct these keys", see="config")
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """Return the source and line of a path.
-
-    This is the source that contains the longest part of the path. Ties go to the source that is
-    read last.
-    """
+    """Return source and line of the longest part of a path, in the source that is read last."""
     keys = tuple(map(str, path))
     for depth in range(len(keys), 0, -1):
         for source in reversed(sources):

@@ -29,18 +29,11 @@ def gpus_here(devices: Path = Path("/dev")) -> int:
 
 
 def best_device(wanted: str, gpus: int = 1) -> str:
-    """Choose the device for a job.
-
-    GPUs that no other job on this machine has taken come first, then those with the most free
-    memory.
+    """Choose a job's device: the CPU, one GPU (`cuda:1`), several (`auto:0,2`) or all (`auto`).
 
     Args:
         wanted: `cpu`; `cuda` for one GPU; `auto` to spread the layers over several.
         gpus: Number of GPUs for `auto`.
-
-    Returns:
-        `cpu` (also on a machine without GPUs); one GPU such as `cuda:1`; several such as
-        `auto:0,2`, or `auto` for all GPUs.
 
     Raises:
         AnchorscopeError: SLURM gave the job a GPU, or the machine has one, but torch cannot use it.

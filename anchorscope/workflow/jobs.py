@@ -68,19 +68,9 @@ def write_scores(
     conditions: Conditions,
     device: str,
 ) -> fitting.Design:
-    """Fit the probes of a cell, and write scores, floors, draws and probes.
+    """Fit the probes of a cell, write scores, floors, draws and probes, and return the folds.
 
-    Args:
-        written: Paths of the products: `scores`, `floors`, `draws` and `probes`.
-        folder: Folder of the activations.
-        answers: The answers that were measured.
-        probe: Settings of the probes.
-        readouts: Read-outs such as `mlp/final`.
-        conditions: The config's section `conditions`.
-        device: Device on which probes are fitted.
-
-    Returns:
-        The folds.
+    `folder` holds the activations of the `answers`. `written` names the paths of the products.
 
     Raises:
         AnchorscopeError: The samples cannot be divided into folds.

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from anchorscope.detectors.registry import Need as DetectionNeed, named
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Need
 from anchorscope.experiments.registry import RunConfig
@@ -14,7 +13,6 @@ from anchorscope.models.loading import fits, parts
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest, state_of
-from anchorscope.styles import style_of
 from anchorscope.workflow import studies
 from anchorscope.workflow.pictures import pictures
 
@@ -74,8 +72,8 @@ class Paths:
 
     def detected(self, wildcards: Any) -> str:
         """Return the read-out of a cell's detector: the first measured at the closing token."""
-        final = [name for name in self.study(wildcards).readouts if name.endswith("/final")]
-        return final[0] if final else "mlp/final"
+        readouts = self.study(wildcards).readouts
+        return next((name for name in readouts if name.endswith("/final")), "mlp/final")
 
     def of_calibration(
         self, stage: str, end: str = "", cells: Iterable[tuple[str, str]] | None = None
@@ -92,24 +90,6 @@ class Paths:
     ) -> Callable[[Any], str | list[str]]:
         """Return a function to the products that the wildcards' experiment needs, if any."""
         return lambda w: products(w) if need in registry.EXPERIMENTS[w.experiment].needs else []
-
-    def truth_of_figure(self, wildcards: Any) -> list[str]:
-        """Return the paths of the planted truth for all cells of a figure.
-
-        Raises:
-            AnchorscopeError: One of its models has no planted truth.
-        """
-        for name in self.config.figures[wildcards.figure].models:
-            train = self.config.models[name].train
-            if train is None or train.curriculum != "planted" or not train.graded:
-                what = (
-                    f"the experiment `{wildcards.experiment}` needs the planted truth, and nothing "
-                    f"is planted in the model `{name}`"
-                )
-                where = f"figure {wildcards.figure}"
-                do = "name a figure of models with a `train` entry, such as `demo`"
-                raise AnchorscopeError(what, where, do, see="config")
-        return self.of_figure("truth", ".parquet")(wildcards)
 
     def experiments_held(self) -> list[tuple[str, str, str]]:
         """Return (experiment, model, dataset) of all that `calibration-experiments` measures."""
@@ -135,22 +115,6 @@ class Paths:
             end,
         )
 
-    def transfers(self, wildcards: Any) -> list[str]:
-        """Return the transfer tables of a figure's models.
-
-        They hold how well methods trained on one dataset work on others.
-        """
-        models = self.config.figures[wildcards.figure].models
-        return [f"{self.root}/detection/{m}/{wildcards.figure}.transfer.csv" for m in models]
-
-    def detection_needs(self, need: DetectionNeed) -> bool:
-        """Return whether some method of detection needs this.
-
-        Raises:
-            AnchorscopeError: There is no such method.
-        """
-        return any(need in method.needs for method in named(self.config.detection.methods))
-
     def given_scores(self, wildcards: Any) -> list[str]:
         """Return the files of scores that the user gives for a cell, also missing ones."""
         return [
@@ -163,25 +127,11 @@ class Paths:
         """Return the files of a picture, one per format."""
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
 
-    def texts(self, figure: str) -> list[str]:
-        """Return the files of a figure's methods text and its references."""
-        return [f"{self.root}/figures/{figure}.{kind}" for kind in ("methods.md", "bib")]
-
     def views_of(self, figure: str) -> list[str]:
         """Return the pictures beside a figure: its evidence, and all other read-outs."""
         own = self.readouts.get(self.config.figures[figure].readout)
         main = [view for view, picture in self.views.items() if view and picture.of_main_run]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
-
-    def shown(self) -> list[str]:
-        """Return every picture and table of the figures that a user may ask for by path."""
-        figures = self.config.figures
-        drawn = [f"{figure}.{view}".rstrip(".") for figure in figures for view in self.views]
-        tables = [f"{figure}{end}" for figure in figures for end in TABLES.values()]
-        return [
-            *(path for stem in drawn for path in self.pictures(stem)),
-            *(f"{self.root}/tables/{table}" for table in tables),
-        ]
 
     def picture(self, wildcards: Any) -> View:
         """Return the picture that the wildcards name; `view` is empty, or a dot and a view."""
@@ -237,11 +187,6 @@ class Paths:
         here, shipped = f"{self.results}/models/{model}", f"{self.resources}/models/{model}"
         recipe = self.config.recipe_hash(model)
         return shipped if fits(shipped, recipe) and not fits(here, recipe) else here
-
-    def template(self, wildcards: Any) -> list[str]:
-        """Return the record of the model whose chat template the prompts need, if any."""
-        style = style_of(self.config.models[wildcards.model].prompt)
-        return [f"{self.results}/models/{wildcards.model}.json"] if style.templated else []
 
     def built(self, end: str) -> list[str]:
         """Return the figures' tables that exist."""

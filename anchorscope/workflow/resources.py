@@ -198,12 +198,6 @@ def weights_gb(config: Config, model: str) -> float:
     return wider * stored / 1e9 or float(entry.resources.gpus * entry.resources.gpu_mem_gb)
 
 
-def trained(config: Config, model: str) -> Path:
-    """Return the folder of a model that the workflow trains: of this run, else as shipped."""
-    places = [Path(config.results, "models", model), Path("resources/models", model)]
-    return next((place for place in places if place.is_dir()), places[0])
-
-
 def checkpoint(config: Config, model: str) -> Path | None:
     """Return the folder of a model's checkpoint; None if it is not on this machine."""
     located, entry = Path(config.results, "models", f"{model}.json"), config.models[model]
@@ -211,6 +205,9 @@ def checkpoint(config: Config, model: str) -> Path | None:
         return Path(json.loads(located.read_text(encoding="utf-8"))["path"])
     if entry.local:
         return Path(entry.local).expanduser()
+    if entry.train:
+        places = [Path(config.results, "models", model), Path("resources/models", model)]
+        return next(filter(Path.is_dir, places), None)
     return loading.cached(entry.hub, entry.revision) if entry.hub else None
 
 

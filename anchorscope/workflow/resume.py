@@ -25,7 +25,6 @@ from typing import Any
 
 import psutil
 
-from anchorscope.storage import locks
 from anchorscope.storage.errors import AnchorscopeError
 
 PATIENCE = 3.0
@@ -36,10 +35,7 @@ def end_on_interrupt(*, end_jobs: bool) -> None:
     """Make SIGINT end a run. The last line of its output then says how to continue.
 
     Snakemake waits for its jobs. They receive Ctrl-C in a terminal, but not a signal that is sent
-    to Snakemake alone.
-
-    Args:
-        end_jobs: Whether to end the child processes, which are the jobs unless a cluster runs them.
+    to Snakemake alone, so its child processes are ended unless a cluster runs the jobs.
     """
 
     def interrupt(*_: Any) -> None:
@@ -97,10 +93,7 @@ def refuse_orphans(folder: Path) -> None:
 
 
 def cancel_orphans(folder: Path, patience: float = 180.0) -> list[str]:
-    """Cancel the jobs that earlier runs left in the queue, and wait until they are gone.
-
-    Returns:
-        The ids of these jobs.
+    """Cancel the jobs that earlier runs left in the queue, and return their ids once they are gone.
 
     Raises:
         AnchorscopeError: SLURM does not answer, or the jobs do not end within `patience` seconds.
@@ -138,12 +131,9 @@ def _ask_slurm(*command: str) -> str:
 
 
 def owners(folder: Path, cancelled: Collection[str] = ()) -> dict[str, str]:
-    """Find this machine's processes that run Snakemake, or a job of it, in `folder`.
+    """Map this machine's processes that run Snakemake, or a job of it, in `folder` to their users.
 
     Processes that belong to the SLURM jobs `cancelled` are left out.
-
-    Returns:
-        Process id → user.
     """
     this = psutil.Process()
     ours = {process.pid for process in [this, *this.parents()]}
@@ -167,28 +157,15 @@ def _runs_in(process: psutil.Process, folder: Path) -> bool:
 def _still_running(
     folder: Path, alive: Mapping[str, str], arguments: Collection[str]
 ) -> AnchorscopeError:
-    who = [f"process {pid} of {user}{_making(int(pid))}" for pid, user in alive.items()]
+    who = [f"process {pid} of {user}" for pid, user in alive.items()]
     where = f"{folder}, {', '.join(who)}"
     again = shlex.join([sys.executable, "-m", "anchorscope.workflow.resume", *arguments])
     do = f"wait for it, or stop it (kill {' '.join(alive)}); then {again}"
     return AnchorscopeError("another run works here", where, do, see="still-running")
 
 
-def _making(pid: int) -> str:
-    """Name the product that a process makes, by the lock it holds; nothing if it holds none."""
-    with suppress(psutil.Error):
-        for file in psutil.Process(pid).open_files():
-            if product := locks.product_of(file.path):
-                return f", which makes {os.path.relpath(product)}"
-    return ""
-
-
 def clear(folder: Path, arguments: list[str]) -> list[str]:
     """Cancel the last run's cluster jobs, unlock `folder`, and return the command that goes on.
-
-    Args:
-        folder: The folder of the run.
-        arguments: Snakemake's arguments.
 
     Raises:
         AnchorscopeError: A run is still active here, or its jobs do not end.

@@ -15,14 +15,6 @@ from anchorscope.storage.progress import Lines, Progress
 from anchorscope.storage.provenance import beside
 from anchorscope.storage.records import check_funnel
 
-MOST_DROPPED = 0.5  # value of `most_dropped` if the config does not set it
-
-OBJECTS = 100_000
-"""Number of new objects between two garbage collections.
-
-Loading torch and transformers makes far more objects, and all of them stay. At Python's default
-(700 in 3.11), garbage collection takes a fifth of the time to load them."""
-
 log = logging.getLogger("anchorscope")
 
 
@@ -42,12 +34,12 @@ def stage(snakemake: Any) -> Iterator[None]:
     error is a bug of ours. It is printed with its traceback and ends the job with exit code 2. A
     job of a cell, or one that makes a checkpoint, holds its lock, see `storage.locks`.
     """
-    gc.set_threshold(OBJECTS)
+    gc.set_threshold(100_000)  # at 700, it takes a fifth of the time to load torch's objects
     _log_to(*snakemake.log[:1])
     try:
         inputs = list(getattr(snakemake, "input", ()))
         config = getattr(snakemake, "config", {})
-        most = config.get("most_dropped", MOST_DROPPED)
+        most = config.get("most_dropped", 0.5)
         for path in inputs:
             if beside(path).is_file():
                 check_funnel(path, float(most))  # YAML reads 5e-1 as text

@@ -4,9 +4,7 @@ A run has one main study, in the results' root. `calibration` measures more of t
 world: it makes anew what its settings change, and takes every earlier product from the main study.
 """
 
-import difflib
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from anchorscope.config.shipped import laid_over
 from anchorscope.experiments import registry
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.passes import interventions
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, nearest
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
 """Stages whose products a study may take from the main one, in running order."""
@@ -109,39 +107,30 @@ def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
     Raises:
         AnchorscopeError: There is no such target.
     """
-    studies = of(config)
-    main, calibration = Study(config.root, config), studies[calibration_root(config)]
+    main, calibration = of(config).values()
     if target in config.figures:
-        return _cells([main], config.cells(target))
-    if target in ("all", "evidence", "detection", "detectors", "report", *registry.EXPERIMENTS):
-        return _cells([main], shown_cells(config))
-    if target in ("calibration", "calibration-experiments"):
-        return _cells([calibration], held_cells(config))
-    if target == "null-controls":
-        return _cells([calibration], null_cells(config))
-    if target not in TARGETS:
+        study, cells = main, config.cells(target)
+    elif target in ("calibration", "calibration-experiments"):
+        study, cells = calibration, held_cells(config)
+    elif target == "null-controls":
+        study, cells = calibration, null_cells(config)
+    elif target in ("reproduction", "retrain", "retrain-seeds"):
+        study, cells = main, []
+    elif target in TARGETS:
+        study, cells = main, shown_cells(config)
+    else:
         raise unknown(config, target)
-    return []
+    return [StudyCell(study, *cell) for cell in dict.fromkeys(cells)]
 
 
-def unknown(config: RunConfig, target: str, files: Iterable[str] = ()) -> AnchorscopeError:
-    """Return the error for an unknown target, naming the nearest target or file of `files`."""
-    names = [*config.figures, *TARGETS]
-    targets = {name: name for name in names} | {Path(file).name: file for file in files}
-    close = difflib.get_close_matches(Path(target).name, targets, n=1)
-    figures = (
-        f"figures are {', '.join(config.figures)}; one of your own needs "
-        "`--configfile` with its file"
-    )
-    do = (
-        f"did you mean `{targets[close[0]]}`? The {figures}"
-        if close
-        else f"{figures}; other targets are {', '.join(TARGETS)}"
-    )
+def unknown(config: RunConfig, target: str) -> AnchorscopeError:
+    """Return the error for an unknown target, naming the nearest one."""
+    names = nearest(Path(target).name, [*config.figures, *TARGETS])
+    do = f"{names} (a figure of your own needs `--configfile` with its file)"
     return AnchorscopeError(f"there is no target `{target}`", None, do, see="config")
 
 
-def check_targets(config: RunConfig, workflow: Any, files: Iterable[str]) -> None:
+def check_targets(config: RunConfig, workflow: Any) -> None:
     """Refuse a name on Snakemake's command line that no rule makes, see `unknown`."""
     from snakemake.cli import get_argument_parser
 
@@ -151,8 +140,4 @@ def check_targets(config: RunConfig, workflow: Any, files: Iterable[str]) -> Non
     for target in arguments.targets or ():
         made = workflow.is_rule(target) or any(one.is_producer(target) for one in workflow.rules)
         if not (made or Path(target).exists()):
-            raise unknown(config, target, files)
-
-
-def _cells(studies: Iterable[Study], named: Iterable[tuple[str, str]]) -> list[StudyCell]:
-    return [StudyCell(study, *cell) for study in studies for cell in dict.fromkeys(named)]
+            raise unknown(config, target)

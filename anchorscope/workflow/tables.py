@@ -83,7 +83,7 @@ def experiment(job: Any) -> Made:
     """Make the table of one experiment for all cells of a figure."""
     given, chosen = job.input, job.params
     check_settings(given.rows)
-    kinds = [kind for kind in ("scores", "answers", "rows", "floors", "truth") if given[kind]]
+    kinds = [kind for kind in ("scores", "answers", "rows", "floors") if given[kind]]
     frames = []
     for place in range(len(chosen.cells)):
         draws = Draws.read(given.draws[place]) if given.draws else None

@@ -46,16 +46,16 @@ class Trial(BaseModel):
         largest = self.largest_batch_tokens
         return None if largest is None or largest >= MOST * self.batch_tokens else largest
 
-    def hours(self, samples: int) -> float:
-        """Return the hours for a cell of so many samples, without loading, tables and pictures."""
-        return samples * sum(self.seconds.values()) / 3600
+    def time(self, samples: int) -> float:
+        """Return the seconds for so many samples, without loading, tables and pictures."""
+        return samples * sum(self.seconds.values())
 
 
-def duration(hours: float) -> str:
+def duration(seconds: float) -> str:
     """Return a rounded time as text, such as `5 min`."""
-    if hours < 1 / 60:
-        return f"{3600 * hours:.0f} s"
-    return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:.1f} h"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def settings_of(config: Config, entry: Model) -> str:

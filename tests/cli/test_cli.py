@@ -1,22 +1,17 @@
 """The command `anchorscope`, in a clone of its own: what it finds, prints, writes, never asks."""
 
-import errno
 import json
-import os
 import re
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
-from conftest import ALL_FAMILIES, LAYERS, WIDTH
+from conftest import LAYERS, WIDTH
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import GatedRepoError
-from snakemake.common.configfile import load_configfile
-from snakemake.utils import update_config
 from workflow import PROJECT
 
 from anchorscope.cli import cli_check, main as cli
@@ -24,7 +19,7 @@ from anchorscope.experiments import registry
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
-from anchorscope.workflow import config, resources, studies
+from anchorscope.workflow import studies
 from cli.conftest import TOKEN
 
 
@@ -47,7 +42,6 @@ def check(run, clone):
     ("arguments", "code", "error", "do"),
     [
         (["check", "mien"], 2, "mien", "did you mean `mine`"),
-        (["show", "nera", "rows"], 2, "nera", "did you mean `near`"),
         (["show", "near", "row"], 2, "row", "did you mean `rows`?"),
         (["show", "zzz", "rows"], 2, "no `zzz`", "use one of: calibration-llama,"),
         (["check", "--configfile", "none.yaml"], 1, "none.yaml", "name a YAML file"),
@@ -64,36 +58,11 @@ def test_an_error_is_said_in_words_and_under_json_as_an_object(run, arguments, c
         assert said.json["see"].startswith("docs/what-goes-wrong.md#")
 
 
-def test_config_files_are_merged_as_snakemake_merges_them(clone):
-    (clone / "one.yaml").write_text(
-        "seed: 3\nmodels: {near: {label: New}, taught: {train: {seed: 7}}}"
-    )
-    (clone / "two.yaml").write_text(
-        "seed: 4\nreadouts: [attn/final, mlp/final]\nconditions: {noop: null}"
-    )
-    merged: dict[str, Any] = {}
-    for name in ("config.yaml", "one.yaml", "two.yaml"):
-        update_config(merged, load_configfile(name))
-    found = cli.read([Path("one.yaml"), Path("two.yaml")])
-    assert found == config.load(merged)
-    assert (found.seed, found.models["near"].label, found.conditions.noop) == (4, "New", None)
-
-
 def test_a_local_target_is_checked_without_any_network(run):
     said = run("check")
     assert said.code == 0, said.out
     assert {line.split()[0] for line in said.out.splitlines()[:5]} == {"ok"}
     assert said.about("hub") == [] and said.about("gpu") == []
-
-
-@pytest.mark.parametrize("family", ALL_FAMILIES)
-def test_every_family_passes_the_checks_and_its_states_are_sized(run, clone, checkpoint, family):
-    shutil.rmtree(clone / "checkpoint")
-    shutil.copytree(checkpoint(family), clone / "checkpoint")
-    said = run("check")
-    assert said.code == 0, said.out
-    # Samples, passes, read-outs, layers, width, bytes.
-    assert resources.activation_bytes(loaded(), "near", "rows") == 10 * 5 * 2 * LAYERS * WIDTH * 4
 
 
 AWQ = {"quantization_config": {"quant_method": "awq"}}
@@ -111,11 +80,9 @@ def edit(folder, changes):
     ("change", "files", "more", "said"),
     [
         ({"model_type": "other"}, {}, {}, "no adapter"),
-        ({"hidden_size": None}, {}, {}, "no number `hidden_size`"),
         (AWQ, {}, {}, "quantised (awq)"),
         ({}, {}, {"models": {"near": {"prompt": "chat"}}}, "no chat template"),
         ({}, TEMPLATE, BARE, "does not name a `prompt`"),
-        ({}, TEMPLATE, BARE, "`prompt: chat`"),
     ],
 )
 def test_a_model_that_cannot_be_measured_is_refused(check, clone, change, files, more, said):
@@ -126,13 +93,8 @@ def test_a_model_that_cannot_be_measured_is_refused(check, clone, change, files,
     assert found.code == 1 and not found.err
     ((status, text),) = found.about("model")
     assert status == "error" and said in text
-    if "model_type" in change or "hidden_size" in change:  # its size is not needed any more
+    if "model_type" in change:  # its size is not needed any more
         assert found.about("target")[0][0] == "error" and not found.about("disk")
-
-
-def test_a_model_that_names_its_prompt_may_have_a_chat_template(run, clone):
-    (clone / "checkpoint/chat_template.jinja").write_text(TEMPLATE["chat_template.jinja"])
-    assert run("check").code == 0
 
 
 ANSWERED = {"question": "q", "answers": ["a"], "response": "a", "label": "z"}
@@ -157,17 +119,11 @@ def of_rows(**change):
         ),
         (FIVE, of_rows(fields=ASKED), "no probe can be fitted: 4 samples are fewer than 5 folds"),
         (
-            FIVE,
-            of_rows(fields=ASKED | {"subject": "a"}),
-            "a group of linked questions, and there is only 1",
-        ),
-        (
             None,
             of_rows(fields=ANSWERED | {"label": "one"}),
             "all 10 answers are wrong: nothing to predict",
         ),
         (None, of_rows(fields=ANSWERED | {"label": "q"}), "is none of 0, 1"),
-        (None, of_rows(few_shot={"file": "none.yaml"}), "none.yaml"),
         (FIVE, FEW_SHOT, "no few-shot example is left"),
     ],
 )
@@ -195,11 +151,7 @@ def listed(n):
 
 @pytest.mark.parametrize(
     ("change", "more", "said"),
-    [
-        (some_answered, RESPONSES, MIXED),
-        (listed, {}, "7 of 10 rows look like lists"),
-        (listed, {}, "Ann, Bo and Cy"),
-    ],
+    [(some_answered, RESPONSES, MIXED), (listed, {}, "7 of 10 rows look like lists")],
 )
 def test_rows_that_may_be_meant_otherwise_are_warned_of(check, clone, change, more, said):
     path = clone / "rows.jsonl"
@@ -214,8 +166,7 @@ def test_rows_that_may_be_meant_otherwise_are_warned_of(check, clone, change, mo
 def test_rows_too_few_to_call_a_signal_are_warned_of(run):
     (ok, _), (status, text) = run("check").about("dataset")
     assert (ok, status) == ("ok", "warning")
-    assert "10 rows are too few to detect anything. About " in text
-    assert text.endswith("are needed to detect .05. Raise `sample_size` or `limit`, or add rows.")
+    assert "10 rows are too few" in text and text.endswith("`sample_size` or `limit`, or add rows.")
 
 
 @pytest.mark.parametrize(("relation", "n"), [("one", 24), ("each", 0), (None, 0)])
@@ -241,17 +192,13 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(run, check, clone, relation
     assert not any("can be swapped" in text for _, text in run("check").about("dataset"))
 
 
-def test_a_gpu_that_is_missing_or_small_is_a_warning(run, monkeypatch):
+def test_a_gpu_that_is_missing_is_a_warning(run, monkeypatch):
     monkeypatch.setattr(HfApi, "auth_check", lambda self, *_, **__: None)
-    for here, size, expected, said in (
-        (0, 0, "warning", "too little for llama"),
-        (1, 6_000_000_000, "warning", "too little for llama"),
-        (1, 9_000_000_000, "ok", "9.0 GB"),
-    ):
-        monkeypatch.setattr(cli_check, "gpus_here", lambda here=here: here)
-        monkeypatch.setattr(cli_check, "gpu_memory", lambda size=size: [size])
-        ((status, text),) = run("check", "large").about("gpu")
-        assert status == expected and said in text
+    monkeypatch.setattr(cli_check, "gpus_here", lambda: 0)
+    ((status, text),) = run("check", "large").about("gpu")
+    assert status == "warning" and "0 on this machine, too few for llama" in text
+    monkeypatch.setattr(cli_check, "gpus_here", lambda: 1)
+    assert run("check", "large").about("gpu") == []
 
 
 def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, clone):
@@ -259,32 +206,17 @@ def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, 
     size = cli_check.gigabytes(10 * 5 * 2 * LAYERS * WIDTH * 4)
     ((_, said),) = run("check").about("target")
     assert said == (
-        f"mine: 1 cell to measure, with at most 10 samples and about {size} of activations"
+        f"mine: 1 of 1 cells to measure, with at most 10 samples and about {size} of activations"
     )
     curve = clone / "results/delta_p/near/rows.csv"
     curve.parent.mkdir(parents=True)
     curve.touch()
     found = run("check")
-    assert found.code == 0 and "its cell is measured" in found.about("target")[0][1]
+    assert found.code == 0 and "all cells are measured" in found.about("target")[0][1]
     (clone / "rows.jsonl").write_text("{", encoding="utf-8")
     found = run("check")
     ((status, text),) = found.about("dataset")
     assert found.code == 1 and status == "error" and "broken JSON" in text
-
-
-def test_the_passes_of_an_experiment_are_counted(run, check):
-    # clean; at most twelve windows, each with one random draw; ten samples
-    assert run("check", "windows").about("passes") == [
-        ("ok", "windows: at most 25 passes per sample, 250 in 1 cell")
-    ]
-    few = {"experiments": {"windows": {"samples": 4}}}
-    assert check(few, "windows").about("passes") == [
-        ("ok", "windows: at most 25 passes per sample, 100 in 1 cell")
-    ]
-    # one pass forward, and one back for each read-out
-    ((_, said),) = run("check", "saliency").about("passes")
-    assert said.startswith("saliency: at most 3 passes per sample, 30")
-    assert run("check").about("passes") == []
 
 
 def test_too_little_room_is_an_error(run, monkeypatch):
@@ -292,15 +224,6 @@ def test_too_little_room_is_an_error(run, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     said = run("check")
     assert said.code == 1 and [found for found, _ in said.about("disk")] == ["error"]
-
-
-def test_a_folder_that_cannot_be_written_is_an_error(run, monkeypatch):
-    def closed(dir: Path) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir))
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", closed)
-    (found,) = run("check").about("disk")
-    assert found[0] == "error" and "may not be opened or written" in found[1]
 
 
 def refused(self: Any, repo: str, **given: Any) -> None:
@@ -344,17 +267,6 @@ def test_gated_models_need_a_token_and_accepted_terms(run, monkeypatch):
     assert run("check", "remote").code == 0, "the hub decides, not the config"
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_offline_the_hub_is_not_asked_and_only_what_is_cached_is_well(run, monkeypatch, there):
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    Path("revisions.lock.yaml").write_text(f"datasets: {{owner/rows: '{'1' * 40}'}}\n")
-    monkeypatch.setattr(reading, "prepared", lambda *_: there)
-    said = run("check", "remote")
-    assert said.code == 1
-    errors = [text for status, text in said.about("hub") if status == "error"]
-    assert len(errors) == (2 if there else 3)
-
-
 def in_cache(clone: Path) -> Path:
     """The model `open` in the cache of the hub."""
     cache = clone / "hub/models--owner--open"
@@ -363,25 +275,24 @@ def in_cache(clone: Path) -> Path:
     return Path(shutil.copytree(clone / "checkpoint", cache / "snapshots" / ("0" * 40)))
 
 
-def about_open(said: Any) -> list[str]:
-    errors = [text for status, text in said.about("hub") if status == "error"]
-    return [text for text in errors if text.startswith("model open:")]
-
-
-def test_offline_what_a_cached_model_lacks_is_named(run, clone, monkeypatch):
+def test_offline_only_what_is_cached_as_a_whole_and_can_be_used_is_well(run, clone, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    Path("revisions.lock.yaml").write_text(f"datasets: {{owner/rows: '{'1' * 40}'}}\n")
+
+    def errors() -> list[str]:
+        said = run("check", "remote")
+        assert said.code == 1
+        return [text for status, text in said.about("hub") if status == "error"]
+
+    assert len(errors()) == 3
+    monkeypatch.setattr(reading, "prepared", lambda *_: True)
     folder = in_cache(clone)
-    assert about_open(run("check", "remote")) == []
+    (far,) = errors()
+    assert far.startswith("model far: ")
+    edit(folder, AWQ)
+    assert "quantised (awq)" in errors()[1]
     (folder / "model.safetensors").unlink()
-    (error,) = about_open(run("check", "remote"))
-    assert "lacks model.safetensors" in error
-
-
-def test_a_quantised_checkpoint_in_the_cache_is_refused(run, clone, monkeypatch):
-    monkeypatch.setattr(HfApi, "auth_check", lambda *_, **__: None)
-    edit(in_cache(clone), AWQ)
-    (error,) = about_open(run("check", "remote"))
-    assert "quantised (awq)" in error
+    assert len(errors()) == 2
 
 
 def test_a_shipped_checkpoint_is_held_against_its_recipe(run, clone):

@@ -80,12 +80,6 @@ def test_show_says_what_the_tables_hold(run, built):
         assert found["delta_p"][name] == {end: here[told[end]][name] for end in told}
 
 
-def test_every_line_has_its_name_apart_from_what_it_says(run, built):
-    *_, lines = run("show", "near", "rows").out.partition("\n\n")
-    assert len(lines.splitlines()) > 10
-    assert all(line[17] == " " and line[18] != " " for line in lines.splitlines()), lines
-
-
 def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, built):
     said = " ".join(run("show", "near", "rows").out.split())
     for part in (

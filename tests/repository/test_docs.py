@@ -18,7 +18,7 @@ from workflow import PROJECT, Workspace, call
 
 from anchorscope.cli import main as cli
 from anchorscope.experiments.experiment import RECURRING
-from tools import draw_packages, write_docs
+from tools import write_docs
 
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/*.md"))]
 TEXTS = {page: page.read_text("utf-8") for page in PAGES}
@@ -32,9 +32,6 @@ FENCE = re.compile(
 `<!-- long-running; needs: network, hub -->`: they build, and need something a test lacks.
 """
 FENCES = [(page.name, fence) for page, text in TEXTS.items() for fence in FENCE.finditer(text)]
-TRIED = ("snakemake", "make", "anchorscope", "python", "source", "cd")
-ELSEWHERE = ("git", "pip", "HF_HOME=hub", "docker", "apptainer")
-"""Commands that need a network or a cache of the hub: marked, and not tried."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +60,6 @@ ALL = commands()
 
 def of(program: str) -> list[Command]:
     return [one for one in ALL if one.words[0] == program]
-
-
-def needs(mark: str) -> set[str]:
-    return set(mark.partition("needs: ")[2].split(", ")) - {""}
-
-
-def test_every_command_is_tried_here_or_needs_what_a_test_lacks():
-    untried = [one for one in ALL if one.words[0] not in TRIED]
-    assert untried
-    assert [one for one in untried if not (one.words[0] in ELSEWHERE and needs(one.mark))] == []
-
-
-def test_a_command_that_would_build_something_is_marked():
-    for one in [*of("snakemake"), *of("make")]:
-        assert one.mark or {"-n", "help"} & set(one.words), one
 
 
 @pytest.fixture(scope="module")
@@ -168,11 +150,6 @@ def test_every_file_of_the_project_that_a_page_names_is_there():
     assert sorted(one for one in found if not (PROJECT / one[1]).exists()) == []
 
 
-def test_the_picture_of_the_packages_is_drawn_from_their_imports():
-    drawn = draw_packages.svg(draw_packages.reduced(draw_packages.imports()))
-    assert draw_packages.PICTURE.read_text("utf-8") == drawn, "run: python -m tools.draw_packages"
-
-
 PRODUCTS = TEXTS[PROJECT / "docs/products.md"]
 LIST = r"((?:- .*\n)+)"
 MARK = "<!-- columns: "
@@ -223,18 +200,6 @@ def test_everything_in_a_results_folder_is_documented(tiny_run):
     shown = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
     assert len(shown) > 30
     assert [path for path in shown if not documented(path.as_posix())] == []
-
-
-def test_every_list_of_columns_is_held_against_the_code():
-    assert len(COLUMNS) == BY_HAND.count(MARK) > 5
-
-
-def test_every_rule_is_on_the_products_page():
-    text = "".join(path.read_text("utf-8") for path in PROJECT.glob("rules/*.smk"))
-    rules = set(re.findall(r"^rule (\w+):", text, re.M))
-    targets = {"calibration", "evidence", "detection", "detectors", "report"}
-    targets |= {"reproduction", "retrain"}
-    assert {name for name in rules - targets if f"`{name}`" not in PRODUCTS} == set()
 
 
 def test_the_site_builds_without_a_warning_and_asks_nothing_of_a_network(tmp_path):

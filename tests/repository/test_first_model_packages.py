@@ -1,7 +1,6 @@
 """Models of `make first-model` are what their packages hold, and fetched only on their terms."""
 
 import hashlib
-import subprocess
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,12 +36,12 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results" / "tiny.gguf"
 
 
-def test_parts_are_joined_in_their_order(path: Path) -> None:
+def test_parts_are_joined_in_their_order_and_a_file_of_another_hash_is_not_kept(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first_model.fetch(path, accepted=True)
     assert path.read_bytes() == WHOLE
-
-
-def test_a_file_of_another_hash_is_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
     monkeypatch.setitem(PARTS, "tiny-two==1.0", b"and another part")
     with pytest.raises(AnchorscopeError, match=r"another tiny\.gguf than the one known"):
         first_model.fetch(path, accepted=True)
@@ -60,16 +59,6 @@ def test_nothing_is_downloaded_before_the_terms_are_accepted(
     first_model.fetch(path)  # what is there is not fetched again
 
 
-@pytest.mark.parametrize("gemma", [False, True])
-def test_make_fetches_gemma_only_when_told_that_its_terms_are_accepted(gemma: bool) -> None:
-    command = ["make", "-n", "first-model", *(["GEMMA=1"] if gemma else [])]
-    steps = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    (name,) = (name for name, model in MODELS.items() if model.terms)
-    terms = MODELS[name].terms
-    assert (name in steps) == ("--accept-terms" in steps) == gemma
-    assert (f"GEMMA=1 adds Gemma 3 270M, if you accept its terms of use: {terms}" in steps) != gemma
-
-
 def test_the_figure_shows_every_model_that_is_fetched() -> None:
     both = [
         yaml.safe_load((PROJECT / "resources" / name).read_text("utf-8"))
@@ -78,4 +67,3 @@ def test_the_figure_shows_every_model_that_is_fetched() -> None:
     models = both[0]["models"] | both[1]["models"]
     shown = [models[name] for name in both[1]["figures"]["first-model"]["models"]]
     assert [f"{Path(model['local']).name}.gguf" for model in shown] == [*MODELS]
-    assert {model["prompt"] for model in shown} == {"few_shot"}

@@ -3,7 +3,6 @@
 import base64
 import json
 import shutil
-import subprocess
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -75,18 +74,6 @@ def test_tokenizers_of_ranks_give_texts_back_and_survive_being_saved(
         assert [*ids[begun:]] == [256, 263, 258]  # ranks, whole words first
 
 
-@pytest.mark.parametrize(("name", "added"), [("llama-3", 256), ("qwen3", 26)])
-def test_special_tokens_follow_the_ranks_in_their_published_order(
-    name: str, added: int, tmp_path: Path
-) -> None:
-    tokenizer = tiny(name, tmp_path)
-    assert len(tokenizer) == SIZE + added
-    shift = SIZE - (PUBLISHED[name].size - added)
-    for text, ids in PUBLISHED[name].known.items():
-        if text.startswith("<|"):
-            assert tokenizer.encode(text, add_special_tokens=False) == [id_ + shift for id_ in ids]
-
-
 @pytest.mark.parametrize(
     ("name", "prompt", "closing"),
     [
@@ -109,11 +96,6 @@ def test_chat_templates_end_prompts_and_turns_as_published(
     assert tokenizer.decode(list(ending.closing)) == closing
     (bare,) = [style.around([], tokenizer).after]
     assert bare.endswith(prompt.removesuffix("Answer:"))
-
-
-def test_a_tokenizer_that_is_not_the_documented_one_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AnchorscopeError, match="its number of ids: 520, documented is 128256"):
-        real_tokenizers.check(tiny("llama-3", tmp_path), "llama-3", PUBLISHED["llama-3"])
 
 
 @pytest.fixture
@@ -147,22 +129,20 @@ def test_a_tokenizer_is_built_from_its_package_once(
     real_tokenizers.build("tiny", tmp_path / "built")
 
 
-def test_a_package_with_another_file_is_refused(
-    package: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sha256": "0" * 64}, "another tiny_ranks/data.tiktoken than the one"),
+        ({"size": 1}, f"its number of ids: {SIZE + 26}, documented is 1"),
+    ],
+)
+def test_another_file_and_a_tokenizer_that_is_not_the_documented_one_are_refused(
+    package: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any, said: str
 ) -> None:
-    monkeypatch.setitem(PUBLISHED, "tiny", replace(package, sha256="0" * 64))
-    with pytest.raises(AnchorscopeError, match="another tiny_ranks/data.tiktoken than the one"):
+    monkeypatch.setitem(PUBLISHED, "tiny", replace(package, **change))
+    with pytest.raises(AnchorscopeError, match=said):
         real_tokenizers.build("tiny", tmp_path / "built")
     assert not (tmp_path / "built").exists()
-
-
-def test_a_package_that_cannot_be_reached_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = SimpleNamespace(returncode=1, stderr="ERROR: No matching distribution found\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: said)
-    with pytest.raises(AnchorscopeError, match="cannot download qwen-agent==0.0.34: ERROR: No"):
-        real_tokenizers.build("qwen3", tmp_path / "built")
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -188,13 +168,13 @@ def test_a_checkpoint_is_drawn_by_names_and_not_written_twice(
     shape = TINY | {"vocab_size": len(tokenizer)}
     for folder in ("one", "other"):
         random_checkpoint.write(shape, tokenizer, tmp_path / folder)
-    files = sorted(path.name for path in (tmp_path / "one").glob("*.safetensors"))
+    files = sorted((tmp_path / "one").glob("*.safetensors"))
     assert len(files) == 5  # the embedding, three layers, the last norm
-    for name in files:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
-    before = (tmp_path / "one" / files[0]).stat().st_mtime_ns
+    for file in files:
+        assert file.read_bytes() == (tmp_path / "other" / file.name).read_bytes()
+    before = files[0].stat().st_mtime_ns
     random_checkpoint.write(shape, tokenizer, tmp_path / "one")
-    assert (tmp_path / "one" / files[0]).stat().st_mtime_ns == before
+    assert files[0].stat().st_mtime_ns == before
     random_checkpoint.write(shape, tokenizer, tmp_path / "one", layers=1)
     assert read_json(tmp_path / "one" / "config.json")["num_hidden_layers"] == 1
 
@@ -225,15 +205,12 @@ def test_half_of_the_rows_say_their_own_answer_and_the_others_that_of_another_ro
 
 
 def test_rows_keep_line_ends_that_are_none_and_a_missing_file_is_named(tmp_path: Path) -> None:
-    rows = [{"question": "one\u0085two", "answer": ["a"]}, {"question": "b", "answer": ["c"]}]
-    source = tmp_path / "rows.jsonl"
-    source.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
-    rehearsal_rows.write(source, FIELDS, tmp_path / "written.jsonl")
-    assert [row["question"] for row in rehearsal_rows.read(tmp_path / "written.jsonl")] == [
-        "one\u0085two", "b",
-    ]  # fmt: skip
+    source, written = tmp_path / "rows.jsonl", tmp_path / "written.jsonl"
+    source.write_text('{"question": "one\u0085two", "answer": ["a"]}\n', "utf-8")
+    rehearsal_rows.write(source, FIELDS, written)
+    assert [row["question"] for row in rehearsal_rows.read(written)] == ["one\u0085two"]
     with pytest.raises(AnchorscopeError, match="these rows are missing"):
-        rehearsal_rows.write(tmp_path / "absent.jsonl", FIELDS, tmp_path / "written.jsonl")
+        rehearsal_rows.write(tmp_path / "absent.jsonl", FIELDS, written)
 
 
 def config() -> Any:
@@ -278,15 +255,11 @@ def test_the_table_says_what_became_of_the_rows(tokenizer: Any, tmp_path: Path) 
     assert r'llama-3, few_shot | `"\n\n"` | ' in table and "nq | 12 | 1.000 | 0 | " in table
 
 
-def test_a_closing_token_with_a_bar_does_not_break_its_table() -> None:
-    cell = dict.fromkeys(("lost", "rebuilt", "pairs", "anchor", "rest"), 0)
-    cell |= {"tokenizer": "qwen3", "style": "chat", "dataset": "nq", "asked": 1, "found": 1}
-    table = tried_tokenizers.table([cell | {"closing": ["<|im_end|>"], "dropped": {}, "rules": {}}])
-    assert r'`"<\|im_end\|>"`' in table
-
-
-def test_numbers_that_differ_between_tokenizers_stand_as_a_range() -> None:
-    cell = dict.fromkeys(("lost", "pairs", "anchor", "rest"), 0) | {"closing": ["x"], "rules": {}}
-    cell |= {"style": "chat", "dataset": "nq", "asked": 1000, "found": 1000, "dropped": {}}
+def test_numbers_that_differ_between_tokenizers_stand_as_a_range_and_bars_are_escaped() -> None:
+    cell = dict.fromkeys(("lost", "pairs", "anchor", "rest"), 0)
+    cell |= {"closing": ["<|im_end|>"], "rules": {}, "dropped": {}}
+    cell |= {"style": "chat", "dataset": "nq", "asked": 1000, "found": 1000}
     every = [cell | {"tokenizer": name, "rebuilt": n} for name, n in (("a", 17), ("b", 1600))]
-    assert "nq | 1,000 | 1.000 | 0 | 17–1,600 | 0 | none" in tried_tokenizers.table(every)
+    table = tried_tokenizers.table(every)
+    assert "nq | 1,000 | 1.000 | 0 | 17–1,600 | 0 | none" in table
+    assert r'`"<\|im_end\|>"`' in table

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -15,7 +13,9 @@ import yaml
 from workflow import PROJECT, Workspace, call, workspace
 
 from anchorscope.cli import cli_check
-from anchorscope.storage.files import read_json, read_parquet, write_parquet
+from anchorscope.models import loading
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow import around, config
 
 CELL = "tiny-llama/tiny-world"
@@ -148,109 +148,74 @@ def test_a_job_that_could_not_say_why_it_failed_is_named_with_its_log(tmp_path):
         assert around.why_failed(group) == around.why_failed(job)
 
 
-@pytest.mark.long
-def test_a_mistaken_source_that_is_put_right_again_deletes_nothing(tiny_run, tmp_path):
-    """Every product of a model depends on the record of where it lies."""
-    clone = tiny_run.copy(tmp_path / "clone")
-    local = str(clone.results / "models/tiny-llama")
-    good = {"local": local, "prompt": "plain", "dtype": "float32", "resources": {"gpus": 0}}
-    target = "results/answers/mine/tiny-world.parquet"
-    clone.build(target, change={"models": {"mine": good}})
-    kept = {path: path.read_bytes() for path in clone.results.rglob("*") if path.is_file()}
-    for bad, said in (
-        ({"local": f"{local}-typo"}, "there is no such model folder"),
-        ({"local": None, "hub": "no/such"}, "hub cannot be reached"),
-    ):
-        done = clone.run(target, change={"models": {"mine": good | bad}})
-        last = done.stderr.partition("error: model `mine`: ")[2]
-        assert done.returncode != 0 and said in last and "locating" not in done.stderr
-        assert kept == {path: path.read_bytes() for path in kept}
-        assert clone.planned(target, change={"models": {"mine": good}}) == {}
-
-
-def test_a_run_asks_for_the_prompt_of_a_model_with_a_chat_template(fresh, tmp_path, checkpoint):
-    folder = tmp_path / "model"
-    shutil.copytree(checkpoint("llama"), folder)
-    entry = {"local": str(folder), "dtype": "float32", "resources": {"gpus": 0}}
-    change = {"models": {"given": entry}}
-    clone, located = fresh.copy(tmp_path / "clone"), "results/models/given.json"
-    clone.build(located, change=change)
-    tokenizer = folder / "tokenizer_config.json"
-    tokenizer.write_text(json.dumps(read_json(tokenizer) | {"chat_template": "{{ messages }}"}))
-    done = clone.run(located, change=change)
-    assert done.returncode != 0 and "locating" not in done.stderr
-    assert "error: model `given`: the model has a chat template" in done.stderr
-    assert (clone.root / located).exists()
-    clone.build(located, change={"models": {"given": entry | {"prompt": "few_shot"}}})
-
-
-def test_rows_that_cannot_be_read_any_more_leave_the_questions_there_are(tiny_run, tmp_path):
-    clone, file = tiny_run.copy(tmp_path / "clone"), tmp_path / "rows.jsonl"
-    file.write_text(f"{GOOD_ROW}\n", encoding="utf-8")
-    mine = {"datasets": {"mine": {"local": str(file), "fields": FIELDS}}}
-    clone.build("results/data/mine.parquet", change=mine)
-    kept = {path: path.read_bytes() for path in (clone.results / "data").iterdir()}
-    file.write_text(f"{GOOD_ROW}\n{{", encoding="utf-8")
-    done = clone.run("results/data/mine.parquet", change=mine)
-    assert done.returncode != 0 and "error: dataset `mine`: broken JSON" in done.stderr
-    assert kept == {path: path.read_bytes() for path in (clone.results / "data").iterdir()}
-
-
-def test_a_sample_too_small_to_claim_anything_is_told_so_after_the_answers(tiny_run):
-    said = (tiny_run.results / f"logs/answers/{CELL}.log").read_text(encoding="utf-8")
-    (line,) = [line for line in said.splitlines() if " answers are right. " in line]
-    assert (
-        " tiny-llama on tiny-world: " in line
-        and "answers are needed to detect .05." in line
-        and line.endswith("The run goes on.")
+def job(rule: str, output: Path, **params: Any) -> SimpleNamespace:
+    """A job of `model` or `dataset`, as the DAG has it."""
+    given = SimpleNamespace(few_shot=[])
+    return SimpleNamespace(
+        rule=SimpleNamespace(name=rule),
+        wildcards=["mine"],
+        input=given,
+        output=[output],
+        params=SimpleNamespace(**params),
     )
 
 
-@pytest.fixture
-def unscored(tiny_run: Workspace, tmp_path: Path) -> Workspace:
-    """The tiny run, up to its activations."""
-    clone = tiny_run.copy(tmp_path / "clone")
-    shutil.rmtree(clone.results / "scores")
-    return clone
+def test_a_source_that_was_found_is_looked_up_wholly_before_a_job_can_delete_its_record(
+    tmp_path, checkpoint
+):
+    """Every product of a model or dataset depends on that record."""
+    folder, rows = tmp_path / "model", tmp_path / "rows.jsonl"
+    shutil.copytree(checkpoint("llama"), folder)
+    (folder / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
+    rows.write_text(f"{GOOD_ROW}\n{{", encoding="utf-8")
+    (found := tmp_path / "found").touch()
+    local = {"local": str(folder), "hub": None}
+    around.check_sources([job("model", found, model=local, names_prompt=True)])
+    chosen = {"sample_size": 10, "seed": 0, "hold_back": False, "local": str(rows)}
+    data = job("dataset", found, dataset={"fields": FIELDS, "few_shot": {}}, **chosen)
+    hub = {"local": None, "hub": "no/such", "revision": None}
+    for one, said in (
+        (job("model", found, model=local, names_prompt=False), "the model has a chat template"),
+        (job("model", found, model=hub, names_prompt=True), "hub cannot be reached"),
+        (data, "broken JSON"),
+    ):
+        with pytest.raises(AnchorscopeError, match=f"{one.rule.name} `mine`: .*{said}"):
+            around.check_sources([one])
+    unseen = job("model", tmp_path / "none", model=hub, names_prompt=True)
+    around.check_sources([unseen])  # the job itself asks the hub
+    with pytest.raises(AnchorscopeError, match=r"(?s)2 models or datasets.*template.*broken JSON"):
+        around.check_sources([job("model", found, model=local, names_prompt=False), data])
 
 
-def test_a_checkpoint_of_another_recipe_is_not_taken(tiny_run, tmp_path):
+def test_a_checkpoint_of_another_recipe_is_not_taken(tmp_path):
     """As happens when a recipe changes and snakemake's records of the old one are gone."""
-    clone = tiny_run.copy(tmp_path / "clone")
-    shutil.rmtree(clone.root / ".snakemake")
-    located = clone.results / "models/tiny-llama.json"
-    located.unlink()
-    recipe = {"models": {"tiny-llama": {"train": {"seed": 1}}}}
-    done = clone.run("results/models/tiny-llama.json", change=recipe)
-    assert done.returncode != 0
-    assert_clear(log_of(clone, "models/tiny-llama"), ["tiny-llama/recipe.json", "delete"])
-    assert not located.exists()
+    (tmp_path / "recipe.json").write_text('{"recipe": "of another day"}', encoding="utf-8")
+    with pytest.raises(AnchorscopeError, match="not trained by the present recipe") as caught:
+        loading.locate({}, tmp_path, "of today")
+    assert caught.value.where == tmp_path / "recipe.json" and "delete" in str(caught.value.do)
 
 
-def refused(clone: Workspace, stage: str, target: str, named: list[str], **change: Any) -> None:
-    done = clone.run(target, change=change)
-    assert done.returncode != 0 and "Traceback" not in done.stdout + done.stderr
-    log = clone.results / "logs" / stage / f"{CELL}.log"
-    assert_clear(log.read_text(encoding="utf-8"), named)
-    assert not (clone.results / stage / CELL).exists()
-
-
-def test_answers_that_are_all_right_are_not_measured(unscored):
-    table = unscored.results / f"answers/{CELL}.parquet"
-    write_parquet(read_parquet(table).assign(label=0), table)
-    said = ["answers are right", "rule activations, root results, model tiny-llama"]
-    refused(unscored, "activations", f"results/activations/{CELL}", said)
-
-
+@pytest.mark.parametrize(
+    ("label", "probe", "named"),
+    [
+        (0, {}, ["answers are right", "rule activations, root results, model tiny-llama"]),
+        (None, {"folds": 113}, ["112 samples", "113 folds", "sample_size"]),
+    ],
+)
 @pytest.mark.long
-def test_fewer_samples_than_folds_are_refused_before_any_pass_and_any_score(unscored):
-    """Partners are of a sample's own fold; passes without partners depend on no fold, and stay."""
-    named, scores = ["112 samples", "113 folds", "sample_size"], f"results/scores/{CELL}.parquet"
-    probe = {"folds": 113}
-    refused(unscored, "activations", scores, named, probe=probe)
-    alone: dict[str, Any] = {"conditions": {"crossed": None}}
-    unscored.build(f"results/activations/{CELL}", change=alone)
-    refused(unscored, "scores", scores, named, probe=probe, **alone)
+def test_answers_that_no_probe_can_be_fitted_to_are_not_measured(
+    tiny_run, tmp_path, label, probe, named
+):
+    """Partners are of a sample's own fold, so folds are cut before the passes."""
+    clone = tiny_run.copy(tmp_path / "clone")
+    table = clone.results / f"answers/{CELL}.parquet"
+    if label is not None:
+        write_parquet(read_parquet(table).assign(label=label), table)
+    done = clone.run(f"results/activations/{CELL}", change={"probe": probe})
+    assert done.returncode != 0 and "Traceback" not in done.stdout + done.stderr
+    log = clone.results / "logs/activations" / f"{CELL}.log"
+    assert_clear(log.read_text(encoding="utf-8"), named)
+    assert not (clone.results / "activations" / CELL).exists()
 
 
 def test_mistakes_in_the_config_stop_before_any_job(fresh):
@@ -270,39 +235,8 @@ def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(fresh, 
     line = len(text.splitlines()) + 3
     for added, target, said in (
         ("", "dmo", "did you mean `demo`?"),
-        ("", "demo.evidnce.png", "did you mean `results/figures/demo.evidence.png`?"),
-        ("", "results/tables/demo.crosing.csv", "mean `results/tables/demo.crossing.csv`?"),
-        ("", "results/data/no-such.parquet", "figures are demo, "),
         ("probe:\n  folds: 3\n grid: [1]\n", "all", f"config.yaml, line {line}, column 2"),
     ):
         file.write_text(text + added, encoding="utf-8")
         done = call(clone.root, clone.environment(), "-n", target)
         assert done.returncode != 0 and said in done.stdout + done.stderr
-
-
-NO_FILE = "FileNotFoundError: [Errno 2] No such file or directory: "
-UNKNOWN_USER = """
-import os
-import snakemake.cli
-
-os.getuid = lambda: 1234
-for name in ("USER", "LOGNAME", "LNAME", "USERNAME", {home}):
-    os.environ.pop(name, None)
-snakemake.cli.main(["--cores", "1", "-n"])
-"""
-
-
-def test_snakemakes_words_before_our_code_runs_are_on_the_page_of_errors(fresh):
-    page = (PROJECT / "docs/what-goes-wrong.md").read_text("utf-8")
-    python = {"cwd": fresh.root, "env": fresh.environment(), "capture_output": True, "text": True}
-    users = [UNKNOWN_USER.format(home=home) for home in ("'-'", "'HOME'")]
-    given = [("--configfile", "my.yaml"), ("--configfile", "config.yaml", "demo")]
-    done = [call(fresh.root, fresh.environment(), "-n", *arguments) for arguments in given]
-    done += [subprocess.run([sys.executable, "-c", code], **python, check=False) for code in users]
-    last = [(one.stdout + one.stderr).strip().splitlines()[-1] for one in done]
-    assert last[:2] == [f"{NO_FILE}'my.yaml'", f"{NO_FILE}'demo'"]
-    assert last[2] == "KeyError: 'getpwuid(): uid not found: 1234'"
-    assert last[3].startswith("RuntimeError: could not determine the home directory for ")
-    for line in last:
-        begins = line.partition("'~/.config', ")
-        assert f"`{begins[0]}{begins[1]}" in page

@@ -80,22 +80,6 @@ def test_jobs_that_do_not_end_are_not_raced(folder):
         resume.cancel_orphans(folder, patience=0.0)
 
 
-def test_resume_unlocks_and_goes_on_with_the_arguments_given(folder, monkeypatch):
-    ran: list[list[str]] = []
-    usual = ["--profile", "slurm"]
-
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        ran.append(command[3:])
-        return subprocess.CompletedProcess(command, 0)
-
-    for name in ("cancel_orphans", "orphans"):
-        monkeypatch.setattr(resume, name, lambda folder: [])
-    monkeypatch.setattr(resume.subprocess, "run", run)
-    goes_on = resume.clear(folder, [*usual, "--", "demo"])
-    assert ran == [["--unlock", *usual, "--", "demo"]]
-    assert goes_on[3:] == ["--rerun-incomplete", *usual, "--", "demo"]
-
-
 def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
     """A process that runs Snakemake in this folder owns the lock, unless it is a cluster's job
     that is to be cancelled; one elsewhere does not."""

@@ -5,10 +5,14 @@ import re
 from typing import Any
 
 import documented
+import numpy as np
 import pytest
 from workflow import SHIPPED, TINY, merged
 
-from anchorscope.workflow import config
+from anchorscope import Detector
+from anchorscope.models import loading
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv, read_parquet
 
 REDRAWN = {"picture": 2}
 TOLD_ANEW = {"methods": 1}
@@ -24,19 +28,23 @@ OTHER_WORLD = {
 }
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
-    "width of a figure": ({"chart": {"width": 300}}, REDRAWN),
-    "label of a model": (
-        {"models": {"tiny-llama": {"label": "Another name"}}},
+    "width, label and notes": (
+        {
+            "chart": {"width": 300},
+            "models": {"tiny-llama": NOTES | {"label": "Another name"}},
+            "keep_activations": False,
+        },
         REDRAWN | TOLD_ANEW,
     ),
     "penalties": ({"probe": {"grid": [0.1, 1.0]}}, FROM_SCORES),
     "bootstrap": ({"bootstrap": {"draws": 50}}, {"delta_p": 1, "table": 1} | REDRAWN | TOLD_ANEW),
-    "conditions": ({"conditions": {"question": None}}, {"activations": 1} | FROM_SCORES),
-    "another dataset": (
-        OTHER_WORLD,
-        dict.fromkeys(("dataset", *PER_CELL, "table"), 1) | REDRAWN | TOLD_ANEW,
+    "conditions, and another dataset": (
+        merged(OTHER_WORLD, {"conditions": {"question": None}}),
+        dict.fromkeys(("dataset", "prompts", "answers", "table"), 1)
+        | dict.fromkeys(("activations", "scores", "delta_p"), 2)
+        | REDRAWN
+        | TOLD_ANEW,
     ),
-    "resources and notes": ({"models": {"tiny-llama": NOTES}, "keep_activations": False}, {}),
 }
 """A change of a finished run → the jobs that it asks for."""
 
@@ -49,17 +57,8 @@ def test_a_change_reruns_what_depends_on_it_alone(tiny_run, change):
 
 def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(tiny_run, tmp_path):
     clone = tiny_run.copy(tmp_path / "clone")
-
-    def times() -> dict[str, int]:
-        found = [path for path in clone.results.rglob("*") if path.suffix in (".csv", ".parquet")]
-        return {str(path): path.stat().st_mtime_ns for path in found}
-
-    before, picture = times(), clone.results / "figures" / "tiny.svg"
-    drawn = picture.read_bytes()
-    picture.unlink()
+    (clone.results / "figures" / "tiny.svg").unlink()
     assert clone.planned() == {"picture": 1}
-    clone.build()
-    assert times() == before and picture.read_bytes() == drawn
 
 
 def test_a_limit_has_a_root_of_its_own(tiny_run):
@@ -76,22 +75,11 @@ def test_every_figure_of_the_catalogue_resolves_offline(fresh):
     assert fresh.planned(*names) == {"model": 17, "dataset": 8} | jobs
 
 
-def test_a_shipped_checkpoint_of_the_present_recipe_is_not_trained(fresh, tmp_path):
-    clone = fresh.copy(tmp_path / "clone")
-    folder = clone.root / "resources" / "models" / "calibration-llama"
-    folder.mkdir(parents=True, exist_ok=True)
-    recipe = config.load(SHIPPED).recipe_hash("calibration-llama")
-    (folder / "recipe.json").write_text(json.dumps({"recipe": recipe}), encoding="utf-8")
-    target = "results/models/calibration-llama.json"
-    assert clone.planned(target) == {"model": 1}
-    changed = {"models": {"calibration-llama": {"train": {"seed": 1}}}}
-    assert clone.planned(target, change=changed) == {"dataset": 4, "train": 1, "model": 1}
-
-
 def test_retrain_trains_every_recipe_and_other_seeds_only_when_asked_for(fresh):
-    # Four worlds and null-question; two models calibrated, seven others.
+    # Four worlds and null-question; two models calibrated, seven others; two further seeds.
     assert fresh.planned("retrain") == {"dataset": 5, "train": 9}
-    assert fresh.planned("retrain-seeds") == {"dataset": 4, "train": 2, "model": 2}
+    both = fresh.planned("retrain", "retrain-seeds")
+    assert both == {"dataset": 5, "train": 11, "model": 2}
 
 
 def test_calibration_measures_the_answers_of_the_figure_again(tiny_run):
@@ -110,7 +98,6 @@ def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path
     figure = TINY["figures"]["tiny"] | {"readout": "mlp/prompt_end"}
     change = {"figures": {"other": figure}, "experiments": {"patching": {"arms": ["placebo"]}}}
     picture = "results/figures/other.patching.svg"
-    assert clone.planned(picture, change=change) == EXPERIMENT
     clone.build(picture, change=change)
     of_targets = {"experiment_table": 1, "picture": 2}
     assert clone.planned("patching", change=change) == of_targets
@@ -130,18 +117,9 @@ def test_an_experiment_is_a_folder_and_a_line_in_the_registry(tiny_run, tmp_path
     documented.write(packages)
     documented.register(packages)
     assert clone.planned(documented.NAME) == EXPERIMENT
-    record = packages / documented.NAME / "__init__.py"
-    text = record.read_text(encoding="utf-8")
-    needs = text.replace("    columns=COLUMNS,\n", '    columns=COLUMNS,\n    needs=("truth",),\n')
-    record.write_text(needs, encoding="utf-8")
-    assert clone.planned(documented.NAME) == EXPERIMENT | {"truth": 1}
-    refused = clone.run("-n", f"results/figures/qwen3.{documented.NAME}.html")
-    assert refused.returncode
-    for words in ("needs the planted truth", "`qwen3-", "name a figure of models with a `train`"):
-        assert words in refused.stdout + refused.stderr
 
 
-@pytest.mark.parametrize(("gpus", "given", "asked"), [(0, (), 4), (2, (), 2), (2, ("gpu=1",), 1)])
+@pytest.mark.parametrize(("gpus", "given", "asked"), [(2, (), 2), (2, ("gpu=1",), 1)])
 def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(tmp_path, fresh, gpus, given, asked):
     clone = fresh.copy(tmp_path / "clone")
     devices = clone.root / "anchorscope" / "workflow" / "devices.py"
@@ -155,7 +133,20 @@ def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(tmp_path, fresh, 
     assert f"gpu={asked}, device=auto" in said and "gpu=0, device=cpu" in said
 
 
-def test_the_report_is_made_once(tiny_run, tmp_path):
-    clone = tiny_run.copy(tmp_path / "clone")
-    clone.build("report")
-    assert clone.planned("report") == {}
+def test_the_report_and_a_detector_are_made_once_and_the_detector_scores_like_its_figure(
+    tiny_run, tmp_path
+):
+    built = tiny_run.copy(tmp_path / "clone")
+    built.build("report", "detectors")
+    assert built.planned("report", "detectors") == {}
+    folder = built.results / "detectors/tiny-llama/tiny-world/probe"
+    detector = Detector.load(folder)
+    samples = read_csv(built.results / "tables/tiny.samples.csv").set_index("id")
+    record = provenance.read(folder)
+    assert record["counts"]["kept"] == detector.n == len(samples) and record["rule"] == "detector"
+    assert (samples["layer"] == detector.layer).all()
+    loaded = loading.load(built.root / detector.origin.model)
+    answers = read_parquet(built.results / "answers/tiny-llama/tiny-world.parquet")
+    rows = answers.assign(response=answers["answer"])[["id", "question", "response"]]
+    found = detector.score(loaded.model, loaded.tokenizer, rows).set_index("id").loc[samples.index]
+    assert np.corrcoef(found["p_balanced"], samples["p"])[0, 1] > 0.9

@@ -1,7 +1,5 @@
-"""Which device a job takes, and how it says how far it is."""
+"""Which device a job takes."""
 
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -53,8 +51,7 @@ def test_jobs_that_start_together_take_different_gpus():
     assert devices.best_device("auto", 3) == devices.best_device("auto", 4) == "auto"
 
 
-@pytest.mark.parametrize("wanted", ["cuda", "auto"])
-@pytest.mark.parametrize(("here", "job"), [(0, "17"), (2, None)])
+@pytest.mark.parametrize(("here", "job", "wanted"), [(0, "17", "cuda"), (2, None, "auto")])
 def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(monkeypatch, wanted, here, job):
     import torch
 
@@ -71,32 +68,3 @@ def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(monkeypatch, wanted, h
     assert devices.best_device("cpu") == "cpu"
     monkeypatch.setenv(devices.ON_CPU, "1")
     assert devices.best_device(wanted) == "cpu"
-
-
-ON_A_TERMINAL = """
-import io, sys
-from types import SimpleNamespace
-from anchorscope.storage.progress import Progress
-from anchorscope.workflow import stage
-
-out, sys.stderr = sys.stdout, io.StringIO()
-sys.stderr.isatty = lambda: True
-cell = {"root": "results", "model": "m", "dataset": "d"}
-job = SimpleNamespace(rule="scores", input=[], output=[], log=[sys.argv[1]], wildcards=cell)
-with stage.stage(job):
-    stage.log.info("begins")
-    with Progress(total=4, delay=0, ncols=80) as progress:
-        progress.update(4)
-        list(Progress(range(5), unit="parts"))
-out.write(sys.stderr.getvalue())
-"""
-
-
-def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(tmp_path):
-    # In a process of its own, as a job is: bars and loggers belong to the whole process.
-    command = [sys.executable, "-c", ON_A_TERMINAL, str(tmp_path / "log")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    shown, lines = done.stdout, (tmp_path / "log").read_text("utf-8")
-    assert "begins" in shown and "scores m d: 100%" in shown and "4 of 4" not in shown
-    assert "begins" in lines and "scores m d: 4 of 4 samples" in lines
-    assert "parts" not in shown + lines, "parts are silent while the whole is open"

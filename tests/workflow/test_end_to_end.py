@@ -1,6 +1,5 @@
 """From a recipe to the figure: a small world and a small model, every product looked at."""
 
-import re
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -24,11 +23,6 @@ SWAPPED = tuple(one.name for one in interventions.RECORDS if one.prompt == inter
 GOLD = ("gold", "crossed-gold")
 CONDITIONS = ("knockout", "random", "rest", "question", *SWAPPED, "noop")
 """Those of the curve."""
-PRODUCTS = (
-    "data/tiny-world.parquet", f"prompts/{CELL}.parquet", f"answers/{CELL}.parquet",
-    f"scores/{CELL}.parquet", f"activations/{CELL}", f"delta_p/{CELL}.csv", "tables/tiny.csv",
-    "figures/tiny",
-)  # fmt: skip
 
 
 def provenance(run: Workspace, made: str) -> dict[str, Any]:
@@ -67,14 +61,6 @@ def test_answers_are_frozen_anchored_and_labelled(answers):
         assert row["prompt_length"] <= row["ea_start"] < row["ea_end"] <= row["final"]
         assert row["final"] == len(row["input_ids"]) - 1
         assert set(row["eq_tokens"]) < set(row["question_tokens"])
-
-
-def test_the_model_learned_what_was_planted(answers, tiny_run):
-    """Greedy answers of trained facts follow the planted ones, right or wrong."""
-    planned = read_parquet(tiny_run.results / PRODUCTS[0]).set_index("id")["planned"]
-    shown = answers[answers["kind"] != "unseen"]
-    said = shown["ea_text"].str.strip(" .")
-    assert (said == shown["id"].map(planned)).mean() > 0.7
 
 
 def test_every_sample_is_passed_once_a_draw_of_a_condition_whatever_the_layers(tiny_run, measured):
@@ -139,28 +125,10 @@ def test_nothing_cut_moves_nothing(tiny_run):
     assert noop["delta_p"].abs().max() < 1e-2
 
 
-def test_the_log_of_a_long_stage_says_how_far_it_is(tiny_run):
-    for log, done in {
-        "train/tiny-llama": r"[\d,]+ of [\d,]+ rows",
-        f"answers/{CELL}": rf"{SAMPLES} of {SAMPLES} answers",
-        f"activations/{CELL}": r"([\d,]+) of \1 rows",
-        f"scores/{CELL}": r"([\d,]+) of \1 steps",
-    }.items():
-        said = (tiny_run.results / f"logs/{log}.log").read_text(encoding="utf-8")
-        unit = done.rpartition(" ")[2]
-        assert re.search(rf"{done}, [\d,.]+ {unit}/s, 00:00 left", said), said
-
-
-def test_every_product_says_what_it_was_made_from(tiny_run):
-    for made in PRODUCTS:
-        record = provenance(tiny_run, made)
-        assert {"identity", "settings", "libraries"} <= set(record)
-        for counts in counts_in(record):
-            assert counts["in"] == counts["kept"] + sum(counts["dropped"].values())
-
-
 def test_the_figure_says_what_every_stage_was_made_from(tiny_run):
     record = provenance(tiny_run, "figures/tiny")
+    for counts in counts_in(record):
+        assert counts["in"] == counts["kept"] + sum(counts["dropped"].values())
     before = {found["rule"]: found for found in record["inputs"].values()}
     stages = "dataset model prompts answers activations scores delta_p table".split()
     assert sorted(before) == sorted(stages)
@@ -174,23 +142,9 @@ def test_the_figure_says_what_every_stage_was_made_from(tiny_run):
         assert found == before["activations"]["counts"]
 
 
-def test_a_trained_checkpoint_wins_over_the_shipped_one(tiny_run, tmp_path):
-    clone = tiny_run.copy(tmp_path / "clone")
-    trained = clone.results / "models/tiny-llama"
-    shipped = clone.root / "resources/models/tiny-llama"
-    shipped.mkdir(parents=True)
-    (shipped / "recipe.json").write_bytes((trained / "recipe.json").read_bytes())
-    assert clone.planned() == {}
-    (trained / "recipe.json").write_text('{"recipe": "of another day"}', encoding="utf-8")
-    planned = clone.planned()
-    assert planned["model"] == 1
-    assert "train" not in planned
-
-
 def test_activations_that_are_not_kept_go_once_they_are_scored(tiny_run, tmp_path):
     clone, change = tiny_run.copy(tmp_path / "clone"), {"keep_activations": False}
     target = f"results/delta_p/{CELL}.csv"
     clone.build(target, "--forcerun", "scores", change=change)
     assert (clone.results / f"scores/{CELL}.parquet").is_file()
     assert not (clone.results / f"activations/{CELL}").exists()
-    assert clone.planned(change=change) == {}

@@ -2,8 +2,7 @@
 
 So few of its own answers are right that no probe can be fitted to a few, so the figure is of
 responses that are given: every other one is a gold answer, the rest are the gold answers of other
-questions. The model answers the last rows itself; other questions it answers under its chat
-template, in this process.
+questions. The model answers the last rows itself.
 """
 
 import json
@@ -14,9 +13,7 @@ import pytest
 import yaml
 from workflow import PROJECT, Workspace, merged, workspace
 
-from anchorscope.config.settings import Config
-from anchorscope.models import gguf_files, loading
-from anchorscope.models.rows import answer, ask
+from anchorscope.models import gguf_files
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 from tools import first_model
@@ -24,8 +21,8 @@ from tools import first_model
 pytestmark = pytest.mark.long
 
 ROWS = PROJECT / ".." / "shared" / "data" / "popqa" / "test.jsonl"
-N, OWN, CHAT = 24, 4, 6
-"""Rows whose responses are given, rows that the model answers, and those under its template."""
+N, OWN = 24, 4
+"""Rows whose responses are given, and rows that the model answers."""
 LAYERS = 30
 MODEL = "smollm2-135m-q4"
 SMALL: dict[str, Any] = {
@@ -63,7 +60,7 @@ def rows() -> list[dict[str, Any]]:
     """The first rows of PopQA."""
     if not ROWS.is_file():
         pytest.skip("../shared/data/popqa/test.jsonl is absent")
-    lines = ROWS.read_text("utf-8").splitlines()[: N + OWN + CHAT]
+    lines = ROWS.read_text("utf-8").splitlines()[: N + OWN]
     return [json.loads(line) for line in lines]
 
 
@@ -114,23 +111,3 @@ def test_the_model_answers_behind_worked_examples_and_every_row_is_accounted_for
     assert counts["kept"] == len(kept) == N + OWN - sum(counts["dropped"].values())
     own = kept[~kept["from_user"].astype(bool)]
     assert 1 <= len(own) <= OWN and own["ea_text"].str.len().min() > 0
-
-
-def test_the_model_answers_under_its_chat_template(
-    run: Workspace, rows: list[dict[str, Any]]
-) -> None:
-    located = read_json(run.results / "first-model" / "models" / f"{MODEL}.json")
-    loaded = loading.load(run.root / located["path"])
-    questions = [
-        {"question": row["question"], "answers": json.loads(row["possible_answers"])}
-        for row in rows[-CHAT:]
-    ]
-    chosen = Config(models={}, datasets={}, figures={})
-    shown = [
-        {"question": row["question"], "answers": json.loads(row["possible_answers"])}
-        for row in rows[:20]
-    ]
-    asked = ask(questions, "chat", chosen.seed, examples=shown)
-    answers = answer(loaded, asked, chosen, style="chat").answers
-    assert answers["answer"].str.contains(r"\w").sum() == len(answers) > CHAT / 2
-    assert set(answers["outcome"]) <= {"right", "wrong", "no answer"}

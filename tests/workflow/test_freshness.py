@@ -48,8 +48,6 @@ def test_older_files_and_a_moved_link_are_noticed_and_trained_on_and_files_put_b
         "models": {"mine": mine, "taught": taught},
     }
     clone.build(*TARGETS, change=change)
-    prompt = merged(change, {"models": {"mine": {"prompt": "chat"}}})
-    assert clone.planned(*TARGETS, change=prompt) == {}
     latest.unlink()
     latest.symlink_to(versions[1])
     first = shutil.copy2(rows, tmp_path / "kept")

@@ -1,5 +1,7 @@
 """Studies, and where their products lie: each makes anew what its settings change."""
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,9 +35,33 @@ def test_a_model_may_read_the_answers_of_another():
 def test_a_figure_has_a_picture_of_every_other_read_out(paths):
     assert len(paths.views_of("demo")) == 5, "evidence"
     several = Paths(config(readouts=["mlp/final", "attn/final"]), PROJECT)
-    assert "results/figures/demo.attn-final.svg" in several.views_of("demo")
-    assert "results/figures/demo.readouts.svg" in several.views_of("demo")
-    assert "results/figures/demo.mlp-final.svg" not in several.views_of("demo")
+    views = several.views_of("demo")
+    assert {f"results/figures/demo.{name}.svg" for name in ("attn-final", "readouts")} <= {*views}
+    assert "results/figures/demo.mlp-final.svg" not in views
+
+
+def test_a_checkpoint_of_the_present_recipe_is_taken_if_trained_here_or_else_if_shipped(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    name, paths = "calibration-llama", Paths(config(), tmp_path)
+    job: Any = SimpleNamespace(model=name)
+    here, shipped = f"results/models/{name}", f"{tmp_path}/resources/models/{name}"
+    recipe = paths.config.recipe_hash(name)
+
+    def write(folder: str, recipe: str) -> None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        Path(folder, "recipe.json").write_text(json.dumps({"recipe": recipe}), encoding="utf-8")
+
+    assert paths.checkpoint(job) == here, "it is to be trained"
+    write(shipped, recipe)
+    assert paths.checkpoint(job) == shipped
+    write(here, recipe)
+    assert paths.checkpoint(job) == here
+    write(here, "another")
+    assert paths.checkpoint(job) == shipped
+    write(shipped, "another")
+    assert paths.checkpoint(job) == here
 
 
 def test_calibration_measures_more_of_the_same_answers(paths):

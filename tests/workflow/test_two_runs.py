@@ -178,28 +178,20 @@ def killed(clone: Workspace) -> Run:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("unlocked", [False, True])
-def test_a_second_run_leaves_the_job_of_a_killed_one_alone(
-    clone: Workspace, unlocked: bool
-) -> None:
+def test_a_second_run_leaves_the_job_of_a_killed_one_alone(clone: Workspace) -> None:
     killed(clone)
     first = survivor(clone)
-    if unlocked:  # as by the end of any other run in the same folder
-        shutil.rmtree(clone.root / ".snakemake/locks")
+    shutil.rmtree(clone.root / ".snakemake/locks")  # as the end of any other run in the folder does
     said = Run(clone).end()
-    assert "Error in rule" not in said
-    if unlocked:
-        assert PRODUCT in said and f"process {first} " in said
-    else:
-        assert "LockException" in said
+    assert "Error in rule" not in said and PRODUCT in said and f"process {first} " in said
     refused = resume(clone)
-    assert refused.returncode == 1 and PRODUCT in refused.stderr
+    assert refused.returncode == 1
     assert f"kill {first}" in refused.stderr and "anchorscope.workflow.resume" in refused.stderr
     assert survivor(clone) == first
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ends", ["killed", "finished", "finished, and a rerun fails"])
+@pytest.mark.parametrize("ends", ["killed", "finished"])
 def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
     clone: Workspace, ends: str
 ) -> None:
@@ -210,13 +202,6 @@ def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
     run.until(lambda: not resuming.owners(clone.root))
     kept = batches(clone)
     assert (clone.root / PRODUCT).exists() == (ends != "killed")
-    if ends == "finished, and a rerun fails":
-        script = clone.root / "scripts/activations.py"
-        whole = script.read_text("utf-8")
-        script.write_text(whole.replace("    partial.publish", "    raise OSError\n    print"))
-        assert resume(clone).returncode and not (clone.root / PRODUCT).exists()
-        assert batches(clone) == kept
-        script.write_text(whole, encoding="utf-8")
     done = resume(clone)
     assert done.returncode == 0, done.stderr
     saved = (clone.root / "saved").read_text().split()

@@ -1,8 +1,6 @@
 """What would give a number that looks right is refused where it arises, and named."""
 
 import contextlib
-import runpy
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,21 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from workflow import PROJECT
 
-from anchorscope.experiments.registry import RunConfig
-from anchorscope.models import answers, loading
+from anchorscope.models import answers
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.records import check_drops, check_funnel, funnel
-from anchorscope.workflow import around
-from anchorscope.workflow.stage import MOST_DROPPED, stage
+from anchorscope.workflow import around, tables
+from anchorscope.workflow.stage import stage
 
 
-def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+def two_rows() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Prompts and questions of two rows."""
     rows = [{"id": n, "q": f"Who wrote The Red House {n}?", "a": "x"} for n in "ab"]
     fields = {"id": "id", "question": "q", "answers": ["a"]}
@@ -33,7 +29,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def test_prompts_and_questions_that_do_not_belong_together_are_refused_before_answering():
-    built, frame = tables()
+    built, frame = two_rows()
     twice, other = frame.iloc[[0, 1, 1]], frame.assign(id=frame["id"].to_numpy()[::-1])
     for pair, said in (
         ((built.iloc[[0, 0]], frame), "comes twice"),
@@ -56,15 +52,6 @@ def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value):
     with pytest.raises(AnchorscopeError, match="not finite") as caught:
         list(samples.readouts(scores, table))
     assert "layer 1" in str(caught.value.where) and "id c" in str(caught.value.where)
-
-
-def test_a_tokenizer_of_a_smaller_vocabulary_is_refused(checkpoint, tmp_path):
-    """Every id has an embedding, but another word's."""
-    folder = shutil.copytree(checkpoint("llama", "metaspace"), tmp_path / "model")
-    for path in checkpoint("llama", "byte_level").glob("tokenizer*"):
-        shutil.copy(path, folder)
-    with pytest.raises(AnchorscopeError, match="ids up to 339, the embedding 420"):
-        loading.load(folder)
 
 
 def product(path: Path, identity: str, *inputs: Path, settings: Any = None, **facts: Any) -> Path:
@@ -177,18 +164,12 @@ def test_every_stage_stops_when_one_before_it_lost_too_much(tmp_path, config, st
     assert (told in text) is stops
 
 
-def test_the_share_allowed_by_default_is_that_of_the_config():
-    assert RunConfig.model_fields["most_dropped"].default == MOST_DROPPED
-
-
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (OSError(122, "Disk quota exceeded"), 1, "#disk-full"),
         (RuntimeError("I/O error: No space left on device (os error 28)"), 1, "#disk-full"),
         (OSError("[Errno 28] Error writing bytes to file"), 1, "#disk-full"),
         (OSError(30, "Read-only file system", "results/x"), 1, "#not-writable"),
-        (OSError(2, "No such file"), 2, "Traceback"),
         (KeyError("bug"), 2, "Traceback"),
         (AnchorscopeError("too few", "here", "sample more"), 1, "too few"),
     ],
@@ -226,36 +207,10 @@ def mixed(folder: Path) -> list[str]:
     return found
 
 
-CELLS = {"cells": [["m", "a"], ["m", "b"]]}
-TABLES: dict[str, dict[str, Any]] = {
-    "table": CELLS,
-    "calibration_table": CELLS,
-    "null_controls": {"nulls": {}},
-}
-"""Each rule that puts cells together, with its parameters."""
-
-
-class Given(list[str]):
-    """A job's inputs, which are the same under every name."""
-
-    def items(self) -> list[tuple[str, list[str]]]:
-        return [("curve", list(self))]
-
-    def __getattr__(self, name: str) -> list[str]:
-        return list(self)
-
-    def __getitem__(self, key: Any) -> Any:
-        return list(self) if isinstance(key, str) else super().__getitem__(key)
-
-
-@pytest.mark.parametrize("rule", TABLES)
-def test_no_table_takes_cells_of_different_settings(tmp_path, rule, capsys):
-    told = {"input": Given(mixed(tmp_path)), "params": SimpleNamespace(**TABLES[rule])}
-    path = PROJECT / "scripts" / ("table.py" if rule == "table" else "validation_table.py")
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(path), init_globals={"snakemake": job(tmp_path, rule, log=[], **told)})
-    assert ended.value.code == 1
-    assert "`folds` of scores is 5 and 10" in capsys.readouterr().err
+def test_no_table_takes_cells_of_different_settings(tmp_path):
+    given = {"curve": mixed(tmp_path)}
+    with pytest.raises(AnchorscopeError, match="`folds` of scores is 5 and 10"):
+        tables.joined(SimpleNamespace(input=given))
 
 
 def scored() -> tuple[pd.DataFrame, pd.DataFrame]:
