@@ -33,21 +33,17 @@ class Panel:
     """A row of panels, one in each column of the picture.
 
     Attributes:
-        name: Beginning of the panels' names.
         rows: Rows of all panels. Each column of the picture draws the rows with its values.
         y: Value axis, or a function that makes it from the rows of all columns of a model.
         tips: Fields of the tooltips, beside model and dataset.
         x: Axis below the panel.
         draw: Function that draws a panel.
         height: Height of a panel, as a multiple of the style's height.
-        heading: Text above the first panel of the row; the others keep its room. In the first row
-            it stands below the headings of the columns.
+        heading: Text above the first panel of the row; the others keep its room.
         under: Function that draws layers below the others.
-        upright: Upright lines: `model`, the field of the x axis, and `series`, whose colour the
-            line takes (grey if null).
+        note: Words in a panel without rows.
     """
 
-    name: str
     rows: pd.DataFrame
     y: Axis | Callable[[pd.DataFrame], Axis]
     tips: Tips
@@ -56,7 +52,7 @@ class Panel:
     height: float = 1
     heading: str = ""
     under: Under = lambda rows, frame: ()
-    upright: pd.DataFrame | None = None
+    note: str = "not measured"
 
 
 @dataclass(frozen=True)
@@ -140,8 +136,7 @@ class Picture:
     @property
     def legend(self) -> list[Series]:
         """Entries of the legend: the series, and lines without a signal if there are any."""
-        lines = (panel.rows for panel in self.panels if "run" in panel.rows)
-        faint = any(not rows["signal"].all() for rows in lines)
+        faint = any(panel.rows["faint"].any() for panel in self.panels if "faint" in panel.rows)
         return [*self.series, *([draw.WITHOUT_SIGNAL] if faint else [])]
 
     @property
@@ -206,29 +201,23 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
     views = []
     for panel, below in zip(panels, [*panels[1:], None], strict=True):
         frame = Frame(
-            name=f"{panel.name}_{place}",
             x=_x(picture, panel, below, column),
             y=y_channel(value_axis(column, panel), look, labels=layout.labelled or first),
             shared=shared,
             look=replace(look, panel_height=round(panel.height * look.panel_height)),
             tips=panel.tips,
+            note=panel.note,
         )
         rows = rows_in(column, panel.rows)
         under = [*panel.under(rows, frame)]
-        if panel.upright is not None:
-            under.append(figure_panel.coloured_lines(rows_in(column, panel.upright), frame))
-        inside = panel.heading if panel is panels[0] else ""
-        if inside:
-            under.append(draw.row_lines(inside, look, visible=first))
+        if picture.series and not (place or views):
+            under.insert(0, figure_panel.legend_key(shared))
         view = panel.draw(rows, replace(frame, under=under))
-        if panel is panels[0]:
-            gap = 10 if inside else 4
-            heading = draw.panel_heading(column.heading, look, column.below, gap)
-            view = view.properties(title=heading)
-        elif panel.heading:
+        if panel.heading:
             view = view.properties(title=draw.row_heading(panel.heading, look, visible=first))
         views.append(view)
-    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
+    heading = draw.panel_heading(column.heading, look, column.below)
+    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend(), title=heading)
 
 
 def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> alt.X:

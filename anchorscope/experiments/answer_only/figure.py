@@ -29,11 +29,12 @@ def bars(table: pd.DataFrame, request: Request) -> Picture:
     flips = _with_means(flip_figure.points_of(rows, WORDS.tokens))
     columns = {LEFT_OUT: "delta_p", BLOCKED: "question_delta_p"}
     depth = _with_means(flip_figure.points_of(rows, columns, factor=-1))
-    below = flip_figure.groups(flips, request, more=MEAN)
+    several = rows["dataset"].nunique() > 1
+    below = flip_figure.groups(request, *([MEAN] if several else []))
     depths = axis_of(depth, "−ΔP (points)", least=100)
     panels = [
-        Panel("flips", flips, flip_figure.FLIPS, TIPS, below, figure_panel.bars),
-        Panel("depth", depth, depths, TIPS, below, figure_panel.bars),
+        Panel(flips, flip_figure.FLIPS, TIPS, below, figure_panel.bars),
+        Panel(depth, depths, TIPS, below, figure_panel.bars),
     ]
     layout, series = by_model(request), flip_figure.sorts(WORDS)
     return Picture(layout, series, panels, _caption(rows, request))

@@ -98,7 +98,7 @@ def _panel(rows: pd.DataFrame, layout: Layout) -> Panel:
     )
     cells["written"] = legible & ~cells["thin"] & ~cells["unsure"]
     heat = partial(figure_panel.heat, colour=_colour(rows), number=".0f")
-    return Panel("contrast", cells.round(numbers), beside, TIPS, below, heat, HEIGHT)
+    return Panel(cells.round(numbers), beside, TIPS, below, heat, HEIGHT)
 
 
 def _words(column: pd.Series) -> pd.Series:
