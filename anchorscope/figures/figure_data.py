@@ -209,7 +209,8 @@ def in_lines(
     order = [name for name in ("offset", *by, x) if name in rows]
     lines = rows.sort_values(order, ignore_index=True)
     line = lines.groupby(by, sort=False, dropna=False).ngroup()
-    lines, line = (one.iloc[line.argsort(kind="stable")] for one in (lines, line))
+    order_of_lines = line.argsort(kind="stable")
+    lines, line = lines.iloc[order_of_lines], line.iloc[order_of_lines]
     kept = dict.fromkeys([*by, "marker", "chance", x, *DRAWN, *numbers])
     drawn = lines[[name for name in kept if name in lines]].copy()
     rounded = [name for name in (*DRAWN, *numbers) if name in drawn]

@@ -152,7 +152,9 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
 
 def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
     """Say in how many cells each claim is made, and how many cells show wrong answers."""
-    made, lost, untold = [], [], []
+    made: list[str] = []
+    lost: list[str] = []
+    untold: list[str] = []
     for claim, words in CLAIMED.items():
         verdicts = claims["verdict"][claims["claim"] == claim]
         yes, no = (verdicts == "yes").sum(), (verdicts == "no").sum()

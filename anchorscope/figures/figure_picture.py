@@ -198,7 +198,7 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
     layout, panels = picture.layout, picture.panels
     column, look = layout.columns[place], layout.look
     first = place % layout.across == 0
-    views = []
+    views: list[alt.LayerChart] = []
     for panel, below in zip(panels, [*panels[1:], None], strict=True):
         frame = Frame(
             x=_x(picture, panel, below, column),
@@ -210,14 +210,18 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
         )
         rows = rows_in(column, panel.rows)
         under = [*panel.under(rows, frame)]
-        if picture.series and not (place or views):
-            under.insert(0, figure_panel.legend_key(shared))
-        view = panel.draw(rows, replace(frame, under=under))
-        if panel.heading:
-            view = view.properties(title=draw.row_heading(panel.heading, look, visible=first))
-        views.append(view)
-    heading = draw.panel_heading(column.heading, look, column.below)
-    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend(), title=heading)
+        words = draw.row_lines(panel.heading, look, visible=first) if panel.heading else []
+        if not views:
+            gap = 10 if words else 4
+            title: Any = draw.panel_heading(column.heading, look, column.below, gap)
+            under += [draw.row_text(words, look)] if words else []
+            if picture.series and place == 0:
+                under.insert(0, figure_panel.legend_key(shared))
+        else:
+            title = draw.row_heading(words, look) if words else alt.Undefined
+        views.append(panel.draw(rows, replace(frame, under=under)))
+        views[-1]["title"] = title
+    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
 
 
 def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> alt.X:

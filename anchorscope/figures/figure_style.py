@@ -249,18 +249,38 @@ def balanced(text: str, most: int) -> list[str]:
     return next((even for even in narrower if len(even) == len(lines)), lines)
 
 
-def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitleParams:
-    """Return the heading of a row of panels; if not visible, as many blank lines."""
-    size, width = 0.88 * look.label_size, look.panel_width + look.spacing
-    lines = balanced(text, max(12, int(width / (0.5 * size))))
+def row_lines(text: str, look: Style, *, visible: bool) -> list[str]:
+    """Wrap a row's heading to a panel and the space beside it; if not visible, as many blanks."""
+    width = look.panel_width + look.spacing
+    lines = balanced(text, max(12, int(width / (0.5 * 0.88 * look.label_size))))
+    return lines if visible else [" "] * len(lines)
+
+
+def row_heading(lines: Sequence[str], look: Style) -> alt.TitleParams:
+    """Return the heading of a row of panels."""
     return alt.TitleParams(
-        lines if visible else [" "] * len(lines),
-        fontSize=size,
+        list(lines),
+        fontSize=0.88 * look.label_size,
         fontWeight="normal",
         anchor="start",
         frame="group",
         offset=4,
     )
+
+
+def row_text(lines: Sequence[str], look: Style) -> alt.Chart:
+    """Return the heading of a row as a chart layer, for panels whose title is taken."""
+    size = 0.88 * look.label_size
+    words = alt.Chart(alt.Data(values=[{}])).mark_text(
+        text=list(lines),
+        align="left",
+        baseline="bottom",
+        fontSize=size,
+        lineHeight=1.25 * size,
+        color=INK,
+    )
+    first_line = -4 - 1.25 * size * (len(lines) - 1)
+    return words.encode(x=alt.value(0), y=alt.value(first_line))
 
 
 def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:
