@@ -13,7 +13,7 @@ from anchorscope.figures.figure_style import Style
 Ticks = tuple[tuple[float, float], Sequence[float] | None]
 """Ends of an axis, and the places of its labels; None lets Vega choose them."""
 PERCENT: Ticks = ((0, 100), [0, 50, 100])
-MOST_TICKS = 5
+TICKS = 4
 # labels in two lines; of a group A, which stands beside its Q, only the second
 TWO_LINES = r"slice(datum.label, -2) == '\nA' ? ['', 'A'] : split(datum.label, '\n')"
 
@@ -66,7 +66,7 @@ class Axis:
         places = (self.ticks or PERCENT)[1]
         number = {"format": self.number} if self.number else {}
         if places is None:
-            return number | {"tickCount": MOST_TICKS, "tickMinStep": self.step}
+            return number | {"tickCount": TICKS, "tickMinStep": self.step}
         # without a count Vega thins out the values it was given
         return number | {"values": list(places), "tickCount": len(places)}
 

@@ -166,8 +166,8 @@ def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str) -> list[str]:
     """List the layers of each cell without a signal. `cells` maps names to rows of one read-out."""
     parts = []
     for name, rows in cells.items():
-        layers = rows.drop_duplicates("layer")
-        if "signal" in layers and not layers["signal"].all():
+        if "signal" in rows and not rows["signal"].all():
+            layers = rows.drop_duplicates("layer")
             parts.append(f"{name} {_where(layers, ~layers['signal'])}")
     look = grey.partition(":")[0].lower()
     return [f"{NO_SIGNAL} ({look}): {'; '.join(parts)}. {NO_MORE_THAN_TEXT}"] if parts else []

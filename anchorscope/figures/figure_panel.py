@@ -94,6 +94,7 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
     strong = _only(data, "strong").encode(color=frame.shared.colour)
     faint = _only(data, "faint").encode(color=alt.value(NO_SIGNAL))
     points = every.encode(color=frame.shared.grey_without_signal, detail="series:N")
+    thin = points.transform_filter("datum.thin")
     views = [frame.band(faint), frame.band(strong)]
     if "chance" in rows:
         beside = strong.transform_filter("datum.chance").mark_line(
@@ -102,7 +103,6 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
         rings = _markers(points.transform_filter("datum.chance"), size)
         views += [fading(beside, 0.65), fading(rings, 0.8)]
         strong, points = (one.transform_filter("!datum.chance") for one in (strong, points))
-    thin = points.transform_filter("datum.thin")
     # single points without a signal are hollow and grey, and behind those with one
     markers = _markers(points, size).encode(fill=frame.shared.fill, order="signal:O")
     grey = faint.mark_line(strokeWidth=THIN * frame.look.line_width)

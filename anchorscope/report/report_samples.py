@@ -96,8 +96,7 @@ def _scores(path: str, readout: str) -> pd.DataFrame:
 
 def _texts(row: Mapping[Any, Any], prompt: pd.Series) -> dict[str, Any]:
     """Return question and answer in pieces, and the gold answers."""
-    golds = ["".join(pieces(str(gold), [])) for gold in (row.get("golds") or [])]
-    more = [f"and {len(golds) - MOST_GOLDS} more"] if len(golds) > MOST_GOLDS else []
+    golds = row.get("golds") or []
     start, end = int(prompt["question_start"]), int(prompt["question_end"])
     spans = [
         (eq_start - start, eq_end - start)
@@ -108,7 +107,7 @@ def _texts(row: Mapping[Any, Any], prompt: pd.Series) -> dict[str, Any]:
     return {
         "question": pieces(str(prompt["prompt"])[start:end], spans),
         "answer": pieces(answer, _answer_span(answer, anchor, question)),
-        "golds": golds[:MOST_GOLDS] + more,
+        "golds": [str(gold)[:LONGEST] for gold in golds[:MOST_GOLDS]],
     }
 
 

@@ -53,8 +53,10 @@ def density(table: pd.DataFrame, request: Request) -> Picture:
         thin=False,
     )
     lines = data.in_lines(points, ["tokens", "condition"], x="x").assign(mark=False)
-    across = (lines["x"].min(), lines["x"].max()) if len(lines) else (0.1, 1)
-    below = Axis(f"Saliency ({_unit(rows)})", (across, None), field="x", kind="log", number="~g")
+    low, high = (lines["x"].min(), lines["x"].max()) if len(lines) else (0.1, 1)
+    powers = [10.0**k for k in range(-12, 13) if low <= 10.0**k <= high]
+    across = ((low, high), powers or None)
+    below = Axis(f"Saliency ({_unit(rows)})", across, field="x", kind="log", number="~g")
     panel = Panel(lines, axis_of(lines[["value"]], "Density"), DENSITY_TIPS, below)
     what = (
         "Saliency from question tokens to the exact answer tokens; solid: from the exact question "
