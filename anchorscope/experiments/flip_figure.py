@@ -95,10 +95,10 @@ def beside(points: pd.DataFrame) -> pd.DataFrame:
     return points.assign(bar=points["dataset"] + "\n" + points["anchor"], series=points["tokens"])
 
 
-def groups(request: Request, *more: str) -> Axis:
-    """Return the axis of the bars of `beside`; `more` names places after the datasets."""
-    names = [*(name for _, name in request.datasets), *more]
-    bars = [f"{name}\n{anchor}" for name, anchor in product(names, draw.ANCHORS)]
+def groups(request: Request) -> Axis:
+    """Return the axis of the bars of `beside`."""
+    labels = [label for _, label in request.datasets]
+    bars = [f"{label}\n{anchor}" for label, anchor in product(labels, draw.ANCHORS)]
     return Axis(None, names=bars, field="bar")
 
 
@@ -116,7 +116,7 @@ def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100
     )
     control = points["tokens"] == [*tokens][-1]
     signal = points.get("signal", True)
-    return points.assign(chance=control, signal=signal, point=False)
+    return points.assign(chance=control, signal=signal)
 
 
 def _caption(rows: pd.DataFrame, request: Request, words: Words, where: str, thin: str) -> Caption:

@@ -26,7 +26,7 @@ class Axis:
         title: Title, or None.
         ticks: Ends and labels of numbers. None for names, and for layers until the model is known.
         names: Names in order, from the left or from above.
-        labelled: Names that have a label; None for all.
+        thinned: Whether some names have no label if there is no room for all.
         field: Column of the rows.
         number: Format of the labels; "" lets Vega choose it.
         kind: Scale of numbers.
@@ -38,7 +38,7 @@ class Axis:
     title: str | None
     ticks: Ticks | None = None
     names: Sequence[str] | None = None
-    labelled: Sequence[str] | None = None
+    thinned: bool = False
     field: str = "value"
     number: str = ""
     kind: Literal["linear", "log"] = "linear"
@@ -61,8 +61,7 @@ class Axis:
     def labels(self) -> dict[str, Any]:
         """Return the settings of the labels, for `alt.Axis`."""
         if self.names is not None:
-            named = self.names if self.labelled is None else self.labelled
-            return {"values": list(named), "labelLimit": 0, "labelOverlap": False}
+            return {"labelLimit": 0, "labelOverlap": "parity" if self.thinned else False}
         places = (self.ticks or PERCENT)[1]
         number = {"format": self.number} if self.number else {}
         if places is None:

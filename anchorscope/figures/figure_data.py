@@ -13,11 +13,8 @@ from anchorscope.storage.errors import AnchorscopeError, stale
 
 Pair = tuple[str, str]
 KEYS = "model dataset site position condition grouping anchor layer"
-NUMBERS = (
-    "n share delta_p ci_low ci_high probe_auc answer_accuracy flip_share flip_low flip_high "
-    "n_paired thin signal cell_signal headline"
-)
-FLAGS = ("signal", "cell_signal", "headline", "thin")
+NUMBERS = "n share delta_p ci_low ci_high probe_auc thin signal headline"
+FLAGS = ("signal", "headline", "thin")
 DRAWN = ("value", "low", "high", "n")
 
 

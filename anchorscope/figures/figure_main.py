@@ -27,8 +27,8 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_data import Request
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Column, Layout, Panel, Picture, as_chart, by_model
-from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart, by_model, small
+from anchorscope.figures.figure_style import Figure
 from anchorscope.passes.interventions import REGISTRY
 
 UPPER_ROW = "This row proves nothing on its own: noise draws it, too."
@@ -157,24 +157,9 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
         for _, model in request.panels
         for at in places
     ]
-    look = _smaller(request.look)
-    delta_p = curves(rows)
-    series = draw.paper_series(request.datasets)
-    layout = Layout(columns, max(1, len(positions)), look, labelled=False)
-    caption = _readouts_caption(rows, places, request)
-    return Picture(layout, series, [delta_panel(delta_p)], caption)
-
-
-def _smaller(look: Style) -> Style:
-    """Return the style for the small panels of single read-outs."""
-    return replace(
-        look,
-        panel_width=round(0.6 * look.panel_width),
-        panel_height=round(0.6 * look.panel_height),
-        marker_size=0.6 * look.marker_size,
-        line_width=0.75 * look.line_width,
-        panel_title_size=look.label_size,
-    )
+    layout = small(columns, max(1, len(positions)), request.look)
+    series, caption = draw.paper_series(request.datasets), _readouts_caption(rows, places, request)
+    return Picture(layout, series, [delta_panel(curves(rows))], caption)
 
 
 def _readouts_caption(rows: pd.DataFrame, places: Sequence[str], request: Request) -> notes.Caption:

@@ -165,26 +165,19 @@ def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 def bars(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Draw bars of `value` at each name of one axis, series side by side, with whiskers.
 
-    Bars without a signal are hollow, and `thin` bars are pale. Rows marked `point` become points.
+    Bars without a signal are hollow, and `thin` bars are pale.
     """
     data, along = _side_by_side(frame)
-    singles = data.transform_filter("!datum.point")
     chosen = alt.when(~SINGLED).then(alt.value(FADED)).when("datum.thin").then(alt.value(0.35))
-    filled = singles.mark_bar(strokeWidth=1).encode(
+    filled = data.mark_bar(strokeWidth=1).encode(
         along,
         color=frame.shared.colour,
         stroke=frame.shared.stroke,
         fillOpacity=alt.condition("datum.signal", alt.value(1), alt.value(0)),
         opacity=chosen.otherwise(alt.value(1)),
     )
-    dots = data.transform_filter("datum.point").encode(along)
-    views = [
-        filled,
-        fading(whiskers(singles, along).encode(color=alt.value(INK))),
-        dots.mark_point(color=INK, filled=True, size=0.5 * frame.look.marker_size, opacity=0.8),
-        frame.reach(data.encode(along)),
-    ]
-    return frame.panel(rows, views)
+    ends = whiskers(data, along).encode(color=alt.value(INK))
+    return frame.panel(rows, [filled, fading(ends), frame.reach(data.encode(along))])
 
 
 def points(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:

@@ -22,8 +22,6 @@ from anchorscope.figures.figure_panel import Draw, Frame, Tips
 from anchorscope.figures.figure_style import Figure, Series, Style
 
 COLUMN_MM, PAGE_MM = 85, 180
-LEGIBLE = (18, 12)
-"""Smallest width and height of a cell that can hold a number, in CSS pixels."""
 Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
 """Function that draws layers below the others of a panel, from its rows."""
 
@@ -85,11 +83,6 @@ class Layout:
         """Approximate width of the figure in CSS pixels, for its legend and caption."""
         labels = 4 * self.look.label_size * (self.across if self.labelled else 1)
         return self.across * (self.look.panel_width + 0.7 * self.look.spacing) + labels
-
-    def has_room_for_numbers(self, across: int, up: int, height: float = 1) -> bool:
-        """Return whether a panel of so many cells has room for a number in each of them."""
-        width = self.look.panel_width / max(across, 1)
-        return width >= LEGIBLE[0] and height * self.look.panel_height / max(up, 1) >= LEGIBLE[1]
 
 
 def by_model(request: Request) -> Layout:

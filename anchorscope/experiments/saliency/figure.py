@@ -83,11 +83,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """Return the rows at the read-out in which some sample counts.
-
-    Raises:
-        AnchorscopeError: Columns are missing.
-    """
+    """Return the rows at the read-out in which some sample counts."""
     rows = data.shown(table, request, COLUMNS)
     return rows[rows["n_paired"] > 0]
 
@@ -120,14 +116,8 @@ def _verdict(sums: pd.DataFrame) -> str:
     known = sums.dropna(subset=["auc"])
     if known.empty:
         return "AUC for the group: one group is empty." if len(sums) else ""
-    text = f"AUC for the group: {_range(known['auc'])}, random {_range(known['random_auc'])}."
-    crossed = sums["crossed_auc"].dropna()
-    if len(crossed):
-        text += f" AUC for whether right answers flip behind another question: {_range(crossed)}."
-    return text
-
-
-def _range(values: pd.Series) -> str:
-    """Return the smallest and largest value with two decimals."""
-    ends = dict.fromkeys(f"{end:.2f}" for end in (values.min(), values.max()))
-    return " to ".join(ends)
+    exact, random = (
+        " to ".join(dict.fromkeys(f"{end:.2f}" for end in (known[name].min(), known[name].max())))
+        for name in ("auc", "random_auc")
+    )
+    return f"AUC for the group: {exact}, random {random}."
