@@ -148,7 +148,7 @@ def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
     high = table()["ci_high"]
     raised = table().assign(ci_high=high.mask(table()["model"] == "one", high.clip(lower=19.5)))
     svg = as_svg(chart(raised, *swapped(), **LOOKS).to_dict())
-    moved = r'delta_p_\d_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)'
+    moved = r'concat_\d_concat_0_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)'
     tops = re.findall(moved, svg)
     assert len(tops) == 2 and len(set(tops)) == 1
     curves = [{"value": 0, "low": -3, "high": top, "thin": False} for top in (14, 19.5, 20, 39, -1)]
