@@ -62,13 +62,16 @@ def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure
 
     Fewer panels stand side by side if they would be too narrow to read.
     """
-    first = draw(look)
-    panels = _panels_width(first)
-    beside = size_of(as_svg(first.to_dict(validate=False)))[0] - panels
-    panel = round(look.panel_width * (width_mm * PX_PER_MM - beside) / panels)
+    panel, wanted = look.panel_width, width_mm * PX_PER_MM
+    # the legend may be wider than the first panels: what stands beside them is measured twice
+    for _ in range(2):
+        tried = draw(replace(look, panel_width=panel))
+        panels = _panels_width(tried)
+        beside = size_of(as_svg(tried.to_dict(validate=False)))[0] - panels
+        panel = max(NARROWEST, round(panel * (wanted - beside) / panels))
     if panel < READABLE and look.columns > 1:
         return fit(draw, replace(look, columns=look.columns - 1), width_mm)
-    figure = draw(replace(look, panel_width=max(NARROWEST, panel)))
+    figure = draw(replace(look, panel_width=panel))
     figure["usermeta"] = {**figure["usermeta"], "width_mm": width_mm}
     return figure
 

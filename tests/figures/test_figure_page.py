@@ -76,8 +76,11 @@ def test_a_reader_switches_points_and_singles_out(tmp_path: Path) -> None:
         words.filter(has_text=title_of("random")).wait_for()
         page.select_option("#switch select", "0")
         words.filter(has_text=re.compile("^T$")).wait_for()
+        page.evaluate("window.drawn.then(() => 0)")
 
-        entry = words.filter(has_text="A-Anchored (Beta)").bounding_box()
+        label = words.filter(has_text="A-Anchored (Beta)")
+        label.scroll_into_view_if_needed()  # the picture is as wide as the page, and higher
+        entry = label.bounding_box()
         assert entry
         page.mouse.click(entry["x"] + 9, entry["y"] + 5)
         page.wait_for_function(f"() => Object.values(({STRENGTHS})()).some((one) => one < 1)")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from figure_tables import points, views
 
 from anchorscope.figures import figure_data as data, figure_notes as notes
 from anchorscope.figures.figure_axis import axis_of, ends_of
@@ -45,12 +46,8 @@ def chart(layout: Any, heading: str = "", **keywords: Any) -> dict[str, Any]:
 
 
 def axis(panel: dict[str, Any], channel: str) -> dict[str, Any]:
-    found = next(layer["encoding"][channel] for layer in panel["layer"])
+    found = next(one["encoding"][channel] for one in views(panel, "line"))
     return dict(found["axis"])
-
-
-def rows(spec: dict[str, Any], panel: dict[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame(spec["datasets"][panel["data"]["name"]])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +74,7 @@ def test_a_column_draws_the_rows_of_its_cell_and_says_if_there_are_none() -> Non
         ("Model", "Alpha"), ("Model", "Beta"), ("Other", "Alpha"),
     ], strict=True):  # fmt: skip
         assert (column["vconcat"][0]["title"]["text"]) == dataset
-        drawn = rows(spec, column["vconcat"][0])
+        drawn = pd.DataFrame(points(spec, column["vconcat"][0]))
         assert set(drawn["model"]) == {model} and set(drawn["dataset"]) == {dataset}
     notes_ = [layer["mark"].get("text") for layer in spec["concat"][3]["vconcat"][0]["layer"]]
     assert "not measured" in notes_
