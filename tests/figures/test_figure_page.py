@@ -60,7 +60,7 @@ def test_every_condition_measured_can_be_chosen_and_draws_its_own_numbers() -> N
 
 STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .mark-line path")]
   .map((e) => [e.__data__?.mark?.items?.[0]?.datum, Number(e.getAttribute("opacity") ?? 1)])
-  .filter(([datum]) => datum?.strong && datum?.probe_auc !== undefined)
+  .filter(([datum]) => datum?.probe_auc !== undefined)
   .map(([d, one]) => [d.series, one]))"""
 
 

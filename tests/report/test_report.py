@@ -317,21 +317,6 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(tmp_path
     assert not re.search(r"\b(nan|None)\b", text)
 
 
-def test_no_signal_is_said_with_its_reason() -> None:
-    auc = {"value": 0.62, "low": 0.55, "high": 0.69}
-    found = {"signal": False, "probe_auc": auc, "floor": {"name": "question", "auc": 0.91}}
-    words = cell_summary.templates(autoescape=False).get_template("cell.txt").module
-    for reason in ("not significantly above 0.6", "not significantly above the text model `text`"):
-        gain = {"value": 0.05, "low": -0.01, "high": 0.11, "p": None}
-        told = {"signal": gain | {"verdict": "no", "reason": reason}}
-        said = words.signal(found | {"claims": told})
-        assert said.startswith(
-            f"No signal: {reason} (gain in AUC 0.05\u00a0[−0.01,\u00a00.11] over"
-        )
-        assert "the probe's AUC is 0.62\u00a0[0.55,\u00a00.69], and the AUC of the hardest" in said
-        assert "(the question's text alone) is 0.91. Nothing can be concluded from" in said
-
-
 def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config, page: Page) -> None:
     found = run_facts.funnel(run.root, "first", "easy")
     assert list(found["kept"].values()) == [98, 94, SAMPLES, SAMPLES, SAMPLES]
