@@ -93,7 +93,8 @@ def choices(
 
     That of the knockout comes first. Arguments and errors are the same as in `chart`.
     """
-    measured = set(data.at_readout(table, keywords["readout"])["condition"])
+    readout = data.request_of(**keywords).readout
+    measured = set(data.at_readout(table, readout)["condition"])
     return {
         REGISTRY[name].label: chart(table, crossing, claims, condition=name, **keywords)
         for name in ("knockout", *REGISTRY)

@@ -131,7 +131,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     assert set(drawn["layer"]) == {0, 1} and {"Q-Anchored", "A-Anchored"} == set(drawn["anchor"])
     cells = (named["panels"], named["datasets"], 3)
     shown = figure_main.choices(curves, crossing_of(*cells), claims_of(*cells), **named)
-    assert CUT.name in {one.condition for one in shown}
+    assert CUT.label in shown
     assert figure_main.title_of("first") == f"ΔP when {CUT.when}"
 
 
