@@ -50,7 +50,7 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     of these. It shows the pairs that `through_eq` counts. Where these are too few, it shows all
     pairs, with nothing blocked.
     """
-    parts = []
+    parts, none = [], _lines(crossing.head(0), claims, "")
     for _, cell in crossing.groupby(["model", "dataset"], sort=False):
         if (side := _side(cell)) is None:
             continue
@@ -63,7 +63,7 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
             lines = _lines(rows, claims, ("through_eq" if counted else of_pairs) if clean else "")
             lines = lines.assign(quantity=f"{side} answers, {REGISTRY[arm].label}", look=look)
             parts.append(lines.assign(banded=look in ("solid", "dashed")))
-    return _together(parts, crossing)
+    return _together([*parts, none])
 
 
 def _looks() -> dict[str, str]:
@@ -83,7 +83,7 @@ def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
     Cells with too few pairs of gold answers are left out.
     """
-    parts = []
+    parts, none = [], _lines(crossing.head(0), claims, "")
     for _, cell in crossing.groupby(["model", "dataset"], sort=False):
         kind, least = ("gold", LEAST_GOLD) if _pairs(cell, "gold") else ("wrong", LEAST_PAIRS)
         if _pairs(cell, kind) < least:
@@ -94,7 +94,7 @@ def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         ):
             lines = _lines(cell[cell["quantity"] == name], claims, claim)
             parts.append(lines.assign(quantity=quantity, look=look, banded=True))
-    return _together(parts, crossing)
+    return _together([*parts, none])
 
 
 def _own(claims: pd.DataFrame) -> str:
@@ -123,8 +123,8 @@ def _lines(rows: pd.DataFrame, claims: pd.DataFrame, claim: str) -> pd.DataFrame
     return lines.assign(claimed=rows["headline"] & own)
 
 
-def _together(parts: Sequence[pd.DataFrame], crossing: pd.DataFrame) -> pd.DataFrame:
-    rows = pd.concat(parts) if parts else _lines(crossing.head(0), crossing.head(0), "")
+def _together(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    rows = pd.concat(parts)
     rows = data.by_group(rows[rows["value"].notna()], ANCHORS[0])
     return rows.sort_values(["offset", "quantity", "layer"]).filter(KEPT).round(4)
 

@@ -342,6 +342,8 @@ def test_panels_without_enough_pairs_say_so() -> None:
     assert points(spec, middle) == []
     assert {row["dataset"] for row in points(spec, lower)} == {"PopQA", "TriviaQA", "HotpotQA"}
     assert "Middle row: wrong answers" not in caption(spec)
+    alone = draw(table_of(), crossing[model & nq], datasets=[("nq", "NQ")])
+    assert [note_of(panel) for panel in columns(alone)[1][1:]] == 2 * ["no pairs, or too few"]
 
 
 def test_equal_labels_are_told_apart_by_their_keys() -> None:
