@@ -256,7 +256,8 @@ def points(spec: dict[str, Any], panel: dict[str, Any], kind: str = "line") -> l
     """The data that a panel draws. Altair names those that views share above them."""
     column = next((one for one in spec["concat"] if panel in one["vconcat"]), {})
     places = (next(views(panel, kind)), panel, column, spec)
-    return list(spec["datasets"][next(one["data"]["name"] for one in places if "data" in one)])
+    names = (one.get("data", {}).get("name") for one in places)
+    return list(spec["datasets"][next(filter(None, names))])
 
 
 def caption(spec: dict[str, Any]) -> str:

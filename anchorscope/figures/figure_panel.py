@@ -190,8 +190,9 @@ def points(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     drawn = data.mark_point(size=frame.look.marker_size, strokeWidth=1)
     drawn = drawn.encode(along, color=grey, fill=frame.shared.fill)
     drawn = drawn.encode(shape=alt.Shape("marker:N", scale=None))
-    ends = whiskers(data, along).encode(color=grey)
-    return frame.panel(rows, [fading(ends), fading(drawn), frame.reach(data.encode(along))])
+    ends = [whiskers(data, along).encode(color=grey)] if rows["low"].notna().any() else []
+    views = [fading(one) for one in (*ends, drawn)]
+    return frame.panel(rows, [*views, frame.reach(data.encode(along))])
 
 
 def heat(

@@ -73,7 +73,8 @@ def summary(
     if readout is None:
         readout = next((name for name in config.readouts if name in measured), measured[0])
     cell = {"model": model, "dataset": dataset}
-    return cell | {"samples": run_facts.funnel(config.root, **cell)} | of_tables(tables, readout)
+    samples = {"samples": run_facts.funnel(config.root, model, dataset)}
+    return cell | samples | of_tables(tables, readout)
 
 
 def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any]:
