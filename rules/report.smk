@@ -38,9 +38,6 @@ rule report_page:
         "../envs/base.yaml"
     params:
         config=run_facts.resolved(cfg),
-        options=run_facts.options(
-            workflow.config_settings.configfiles, workflow.config_settings.config
-        ),
         beside=paths.beside(
             "figures/calibration.svg",
             *[

@@ -12,5 +12,5 @@ with stage(snakemake):
 
     request = keywords(snakemake.params, "The instrument against known truth")
     stem = Path(snakemake.output.html).with_suffix("")
-    save(calibration_chart(read_csv(snakemake.input[0]), **request), stem)
+    save({"": calibration_chart(read_csv(snakemake.input[0]), **request)}, stem)
     provenance.of_stage(snakemake, stem)

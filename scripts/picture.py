@@ -1,6 +1,5 @@
 """Draw one picture of a figure from its tables."""
 
-from functools import partial
 from pathlib import Path
 
 from anchorscope.storage import provenance
@@ -9,7 +8,7 @@ from anchorscope.workflow import pictures
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.figures.figure_files import keywords, narrowed, save
+    from anchorscope.figures.figure_files import keywords, save
     from anchorscope.figures.figure_main import title_of
 
     given, chosen = snakemake.input, snakemake.params
@@ -18,12 +17,7 @@ with stage(snakemake):
     first = given[0]
     made = provenance.read(first) if provenance.beside(first).is_file() else {}
     request = keywords(chosen, title_of("knockout"))
-    records = made.get("inputs", {})
-    drawn = partial(pictures.draw, chosen.view, picture, tables, made=records)
-    figure, choices = drawn(request)
-    narrow = None
-    if figure["columns"] > 1:
-        narrow, _ = drawn(narrowed(request))
+    figures = pictures.draw(chosen.view, picture, tables, request, made.get("inputs", {}))
     stem = Path(snakemake.output.html).with_suffix("")
-    save(figure, stem, choices(), narrow)
+    save(figures, stem)
     provenance.of_stage(snakemake, stem, counts_by_cell=made.get("counts_by_cell", {}))

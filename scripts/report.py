@@ -8,10 +8,8 @@ from anchorscope.workflow.stage import log, stage
 with stage(snakemake):
     from anchorscope.report.report import build
 
-    config = RunConfig.model_validate(snakemake.params.config)
-    html, facts = build(config, options=snakemake.params.options)
+    html = build(RunConfig.model_validate(snakemake.params.config))
     with atomic(snakemake.output.page) as draft:
         draft.write_text(html, encoding="utf-8", errors="replace")
-    provenance.of_stage(snakemake, snakemake.output.page, shown=facts)
-    megabytes = facts["bytes"] / 1e6
-    log.info("%d cells on a page of %.1f MB: %s", facts["cells"], megabytes, snakemake.output.page)
+    provenance.of_stage(snakemake, snakemake.output.page)
+    log.info("a page of %.1f MB: %s", len(html) / 1e6, snakemake.output.page)

@@ -253,9 +253,11 @@ def views(node: Any, kind: str | None = None) -> Iterator[dict[str, Any]]:
 
 
 def points(spec: dict[str, Any], panel: dict[str, Any], kind: str = "line") -> list[dict[str, Any]]:
-    """The data that a panel draws."""
-    view = next(views(panel, kind))
-    return list(spec["datasets"][(view.get("data") or panel["data"])["name"]])
+    """The data that a panel draws. Altair names those that views share above them."""
+    column = next((one for one in spec["concat"] if panel in one["vconcat"]), {})
+    places = (next(views(panel, kind)), panel, column, spec)
+    names = (one.get("data", {}).get("name") for one in places)
+    return list(spec["datasets"][next(filter(None, names))])
 
 
 def caption(spec: dict[str, Any]) -> str:

@@ -83,7 +83,7 @@ def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
         return [shade, of_cell, of_mean]
 
     axis = Axis(title, UNIT, number=".2f")
-    return Panel(column, points, axis, TIPS, below, _with_means, 0.85, under=required)
+    return Panel(points, axis, TIPS, below, _with_means, 0.85, under=required)
 
 
 def _required(scope: str, column: str) -> float:

@@ -91,7 +91,7 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
         return figure_panel.upright(pd.DataFrame({"value": [0.5]}), frame.x)
 
     drawn, height = figure_panel.points, height_of(names, layout)
-    panel = Panel("forest", points, names, AUC_TIPS, auc, drawn, height, under=chance)
+    panel = Panel(points, names, AUC_TIPS, auc, drawn, height, under=chance)
     return Picture(layout, [*series.values()], [panel], _forest_caption(rows, request))
 
 
@@ -118,7 +118,7 @@ def reads(table: pd.DataFrame, request: Request) -> Picture:
     bars = bars.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     names, layout = methods_axis(rows["detector"]), by_cell(request)
     share = Axis("Share (%)", ((0, 108), [0, 50, 100]))
-    panel = Panel("reads", bars, names, SHARE_TIPS, share, _shares, height_of(names, layout))
+    panel = Panel(bars, names, SHARE_TIPS, share, _shares, height_of(names, layout))
     series = [draw.TERMS[term] for term in TERMS]
     return Picture(layout, series, [panel], _reads_caption(rows, request))
 
@@ -172,7 +172,7 @@ def transfer(table: pd.DataFrame, request: Request) -> Picture:
     scale = alt.Scale(domain=[0.3, 0.5, 1], range=["#d6604d", "#f7f7f7", "#4393c3"])
     heat = partial(figure_panel.heat, colour=alt.Color("value:Q", scale=scale, legend=None))
     height = 2 * height_of(beside, layout)
-    panel = Panel("transfer", cells, beside, TRANSFER_TIPS, below, heat, height)
+    panel = Panel(cells, beside, TRANSFER_TIPS, below, heat, height)
     return Picture(layout, [], [panel], _transfer_caption(rows, request))
 
 

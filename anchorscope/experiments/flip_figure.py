@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 import pandas as pd
 
@@ -61,31 +62,26 @@ def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
     `rows` are from `rows_of`. Without rows the caption says `not measured`.
     """
     headline = rows[rows["headline"]]
-    points = beside(points_of(headline, words.tokens))
-    series = sorts(words)
-    below = groups(points, request)
+    points, below = beside(points_of(headline, words.tokens)), groups(request)
     panels = [
-        Panel(name, some, FLIPS, TIPS | draw.INTERVAL, below, figure_panel.bars, heading=heading)
-        for name, heading, some in _arms(points, words)
+        Panel(some, FLIPS, TIPS | draw.INTERVAL, below, figure_panel.bars, heading=heading)
+        for heading, some in _arms(points, words)
     ]
     caption = _caption(headline, request, words, "at the headline layer", "Pale bars")
-    return Picture(by_model(request), series, panels, caption)
+    return Picture(by_model(request), sorts(words), panels, caption)
 
 
 def by_layer(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
     """Draw the flips of each dataset's groups by layer, a row of panels per arm."""
-    lines = data.in_runs(
-        data.by_group(points_of(rows, words.tokens)), ["arm", "tokens", "condition"]
-    )
-    tips = draw.LAYER | TIPS | draw.INTERVAL
+    points = data.by_group(points_of(rows, words.tokens))
+    lines = data.in_lines(points, ["arm", "tokens", "condition"])
     panels = [
-        Panel(name, some, FLIPS, tips, heading=heading)
-        for name, heading, some in _arms(lines, words)
+        Panel(some, FLIPS, draw.LAYER | TIPS | draw.INTERVAL, heading=heading)
+        for heading, some in _arms(lines, words)
     ]
     where = f"by layer; dotted: {[*words.tokens][-1]}"
     caption = _caption(rows, request, words, where, "Crosses")
-    series = draw.paper_series(request.datasets)
-    return Picture(by_model(request), series, panels, caption)
+    return Picture(by_model(request), draw.paper_series(request.datasets), panels, caption)
 
 
 def sorts(words: Words) -> list[Series]:
@@ -99,19 +95,17 @@ def beside(points: pd.DataFrame) -> pd.DataFrame:
     return points.assign(bar=points["dataset"] + "\n" + points["anchor"], series=points["tokens"])
 
 
-def groups(points: pd.DataFrame, request: Request, more: str = "") -> Axis:
-    """Return the axis of the bars of `beside`; `more` names a place after the datasets."""
-    names = [
-        f"{name}\n{one}" for _, name in [*request.datasets, ("", more)] for one in draw.ANCHORS
-    ]
-    measured = set(points["bar"])
-    return Axis(None, names=[name for name in names if name in measured], field="bar")
+def groups(request: Request) -> Axis:
+    """Return the axis of the bars of `beside`."""
+    labels = [label for _, label in request.datasets]
+    bars = [f"{label}\n{anchor}" for label, anchor in product(labels, draw.ANCHORS)]
+    return Axis(None, names=bars, field="bar")
 
 
-def _arms(rows: pd.DataFrame, words: Words) -> list[tuple[str, str, pd.DataFrame]]:
-    """Return name, heading and rows of each measured arm, or of the first arm if none was."""
+def _arms(rows: pd.DataFrame, words: Words) -> list[tuple[str, pd.DataFrame]]:
+    """Return heading and rows of each measured arm, or of the first arm if none was."""
     measured = [arm for arm in words.arms if (rows["arm"] == arm).any()] or [*words.arms][:1]
-    return [(arm.replace("-", "_"), words.arms[arm], rows[rows["arm"] == arm]) for arm in measured]
+    return [(words.arms[arm], rows[rows["arm"] == arm]) for arm in measured]
 
 
 def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100) -> pd.DataFrame:
@@ -122,7 +116,7 @@ def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100
     )
     control = points["tokens"] == [*tokens][-1]
     signal = points.get("signal", True)
-    return points.assign(chance=control, signal=signal, point=False)
+    return points.assign(chance=control, signal=signal)
 
 
 def _caption(rows: pd.DataFrame, request: Request, words: Words, where: str, thin: str) -> Caption:

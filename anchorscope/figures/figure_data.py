@@ -13,11 +13,8 @@ from anchorscope.storage.errors import AnchorscopeError, stale
 
 Pair = tuple[str, str]
 KEYS = "model dataset site position condition grouping anchor layer"
-NUMBERS = (
-    "n share delta_p ci_low ci_high probe_auc answer_accuracy flip_share flip_low flip_high "
-    "n_paired thin signal cell_signal headline"
-)
-FLAGS = ("signal", "cell_signal", "headline", "thin")
+NUMBERS = "n share delta_p ci_low ci_high probe_auc thin signal headline"
+FLAGS = ("signal", "headline", "thin")
 DRAWN = ("value", "low", "high", "n")
 
 
@@ -37,6 +34,7 @@ class Request:
     panels: Sequence[Pair]  # (model key, label) in the order of the panels
     datasets: Sequence[Pair]  # (dataset key, label) in the order of the legend
     readout: Pair = ("mlp", "final")  # (site, position)
+    condition: str = "knockout"  # condition whose ΔP the main figure draws
     level: float = 0.95  # level of the intervals in the tables, for the caption
     notes: Sequence[str] = ()  # sentences that end the details
     no_answers: str = ""  # the caption's sentence on responses that were left out
@@ -115,7 +113,7 @@ def shown(table: pd.DataFrame, request: Request, columns: Iterable[str]) -> pd.D
     """Return the rows of the request's cells at its read-out, labelled.
 
     `model` and `dataset` hold labels, the columns in `FLAGS` hold booleans. `marker` and `offset`
-    tell the datasets apart, see `in_runs`.
+    tell the datasets apart, see `in_lines`.
 
     Raises:
         AnchorscopeError: One of the `columns` is missing.
@@ -186,81 +184,54 @@ def in_series(rows: pd.DataFrame, column: str, series: Mapping[Any, Series]) -> 
     )
 
 
-def in_runs(
+def in_lines(
     rows: pd.DataFrame,
     labels: Iterable[str] = (),
     numbers: Sequence[str] = (),
     x: str = "layer",
     digits: int = 5,
 ) -> pd.DataFrame:
-    """Cut lines of `value` along `x` into runs of one colour, each wholly with or without a signal.
+    """Order rows along lines of `value`, and mark what is drawn with and without a signal.
 
-    Rows of one model, dataset and series, with the same `labels`, form a line. `offset` says where
-    its markers begin. A line without any number is left out. A row without a number stays, so that
-    the line breaks there. Points of `thin` groups belong to no run.
+    Rows of one model, dataset and series, with the same `labels`, form a line along `x`. `offset`
+    says where its markers begin. A line without any number is left out. A row without a number
+    stays, so that the line breaks there, as it does at points of `thin` groups.
 
     Returns:
-        The columns above, the columns in `DRAWN`, the further `numbers`, `signal`, `thin`, the
-        number of the `run`, whether the point has a `mark`, and whether it is an `edge` (see
-        `_edges`).
+        The columns above, the columns in `DRAWN`, the further `numbers`, `signal`, `thin`, and
+        whether the point has a `mark`, and is on the `strong` or the `faint` line. The faint line
+        reaches the points with a signal beside it.
     """
     by = list(dict.fromkeys(["model", "dataset", "series", *labels]))
     order = [name for name in ("offset", *by, x) if name in rows]
     lines = rows.sort_values(order, ignore_index=True)
-    lines["line"] = lines.groupby(by, sort=False, dropna=False).ngroup()
-    lines = lines.sort_values(["line", x], ignore_index=True)
-    kept = dict.fromkeys([*by, "marker", "chance", "line", x, *DRAWN, *numbers])
+    line = lines.groupby(by, sort=False, dropna=False).ngroup()
+    order_of_lines = line.argsort(kind="stable")
+    lines, line = lines.iloc[order_of_lines], line.iloc[order_of_lines]
+    kept = dict.fromkeys([*by, "marker", "chance", x, *DRAWN, *numbers])
     drawn = lines[[name for name in kept if name in lines]].copy()
     rounded = [name for name in (*DRAWN, *numbers) if name in drawn]
     drawn[rounded] = drawn[rounded].astype(float).round(digits)
     drawn["signal"] = lines.get("signal", True)
     drawn["thin"] = lines.get("thin", False)
 
-    kind = drawn["signal"].astype(int).mask(drawn["thin"], 2)
-    stretch = (drawn["line"].ne(drawn["line"].shift()) | kind.ne(kind.shift())).cumsum()
-    drawn["run"] = stretch - stretch.groupby(drawn["line"]).transform("first")
-
-    has_value = drawn["value"].notna()
-    drawn["mark"] = has_value & _marked(lines, has_value, stretch, kind)
-    kept_lines = has_value.groupby(drawn["line"]).transform("any")
-    whole = [drawn[kept_lines].assign(edge=False), *_edges(drawn, kind, kept_lines)]
-    return pd.concat(whole).sort_values(["line", "run", x]).drop(columns="line")
-
-
-def _marked(
-    lines: pd.DataFrame, has_value: pd.Series, stretch: pd.Series, kind: pd.Series
-) -> pd.Series:
-    """Return which points have a marker, bool [n].
-
-    Markers tell series apart. They stand at every few points, and at points that no line reaches.
-    Without a signal (`kind` 0) only the latter have one.
-    """
-    place = lines.groupby("line").cumcount()
-    step = (lines.groupby("line")["line"].transform("size") / 8).apply(math.ceil)
-    every_step = place % step == lines.get("offset", 0) % step
-    weak = kind.eq(0)
-    in_line = (has_value & kind.ne(2)).groupby(lines["line"])
-    alone = ~_beside(has_value.groupby(stretch)) & ~(weak & _beside(in_line))
-    return (every_step & ~weak) | alone
+    known = drawn["value"].notna() & ~drawn["thin"]
+    weak = known & ~drawn["signal"]
+    drawn["strong"] = known & drawn["signal"]
+    drawn["faint"] = weak | (known & _beside(weak, line))
+    # markers tell series apart; they stand at every few points, and at points that no line reaches
+    step = (line.groupby(line).transform("size") / 8).apply(math.ceil)
+    place = line.groupby(line).cumcount()
+    every = drawn["strong"] & (place % step == lines.get("offset", 0) % step)
+    in_line = _beside(drawn["strong"], line).where(drawn["strong"], _beside(known, line))
+    drawn["mark"] = every | (known & ~in_line)
+    return drawn[drawn["value"].notna().groupby(line).transform("any")]
 
 
-def _beside(known: Any) -> pd.Series:
-    """Return which points have a neighbour in their group, from bools by group."""
-    neighbours: pd.Series = known.shift(1, fill_value=False) | known.shift(-1, fill_value=False)
-    return neighbours
-
-
-def _edges(rows: pd.DataFrame, kind: pd.Series, kept: pd.Series) -> list[pd.DataFrame]:
-    """Repeat the end points of runs with a signal in the neighbouring runs without one.
-
-    The grey line then reaches the coloured one. `kind` is 0 without a signal, 1 with a signal.
-    """
-    grey = rows.assign(signal=False, mark=False, edge=True)
-    neighbours = kind.groupby(rows["line"])
-    return [
-        grey.assign(run=rows["run"] - side)[kept & kind.eq(1) & neighbours.shift(side).eq(0)]
-        for side in (1, -1)
-    ]
+def _beside(known: pd.Series, line: pd.Series) -> pd.Series:
+    """Return which points have a neighbour on their line that is true in `known`."""
+    of_line = known.groupby(line)
+    return of_line.shift(1, fill_value=False) | of_line.shift(-1, fill_value=False)
 
 
 def stacked(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:

@@ -1,16 +1,19 @@
 """Arguments of chart functions from a rule's parameters, and the files of a drawn figure."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import altair as alt
+import jinja2
 
-from anchorscope.figures.figure_fit import as_pdf, as_svg, printed_width
-from anchorscope.figures.figure_page import Choice, page
+from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
+
+TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "figure" / "page.html"
 
 
 def keywords(params: Any, title: str) -> dict[str, Any]:
@@ -29,36 +32,24 @@ def keywords(params: Any, title: str) -> dict[str, Any]:
     }
 
 
-def narrowed(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request for a narrow page: at most two small panels, or one, side by side."""
-    style = {**request["style"], "columns": 1, "theme": "screen", "width": None}
-    return {**request, "style": style}
-
-
-def save(
-    figure: alt.TopLevelMixin,
-    stem: str | Path,
-    choices: Sequence[Choice] = (),
-    narrow: alt.TopLevelMixin | None = None,
-) -> list[Path]:
-    """Write the figure as .vl.json, .html, .svg, .pdf and .png, and return the paths.
+def save(figures: Mapping[str, alt.TopLevelMixin], stem: str | Path) -> list[Path]:
+    """Write a figure as .vl.json, .html, .svg, .pdf and .png, and return the paths.
 
     The HTML holds its own copy of the Vega runtime and needs no network. The PNG has two pixels per
     CSS pixel, or 300 dpi if the figure has a printed width. Each file is written whole or not at
     all. The same table and settings give the same bytes of the specification.
 
     Args:
-        figure: The chart.
+        figures: The figure by its label, then all others that a reader of the HTML can switch to.
         stem: Path of the files without their endings.
-        choices: Read-outs and conditions that a reader of the HTML can switch to.
-        narrow: The chart of the same rows for windows that are too narrow for `figure`.
 
     Raises:
         AnchorscopeError: The chart cannot be drawn.
     """
     import vl_convert
 
-    spec = figure.to_dict()
+    specs = {label: figure.to_dict() for label, figure in figures.items()}
+    spec = next(iter(specs.values()))
     text = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
     try:
         svg = as_svg(spec)
@@ -68,9 +59,7 @@ def save(
     printed = printed_width(spec)
     contents = {
         ".vl.json": text.encode(),
-        ".html": page(
-            spec, svg, Path(stem).name, choices, narrow.to_dict() if narrow else None
-        ).encode(),
+        ".html": _page(specs, Path(stem).name, size_of(svg)[0]).encode(),
         ".svg": svg.encode(),
         ".pdf": as_pdf(svg, printed),
         ".png": vl_convert.svg_to_png(svg, scale=300 / 96 if printed else 2),
@@ -79,3 +68,30 @@ def save(
         with atomic(f"{stem}{ending}") as draft:
             draft.write_bytes(content)
     return [Path(f"{stem}{ending}") for ending in contents]
+
+
+def _page(specs: Mapping[str, dict[str, Any]], name: str, width: float) -> str:
+    """Return the HTML page that draws one of the specifications.
+
+    `name` is the name of the files that a reader exports, `width` the figure's in pixels.
+    """
+    first = next(iter(specs.values()))
+    title = first.get("title", {}).get("text", name)
+    return jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), autoescape=True).render(
+        title=title if isinstance(title, str) else " ".join(title),
+        name=name,
+        specs=[spec | {"datasets": {}} for spec in specs.values()],
+        # Altair names data by their hash: those of equal rows are the same
+        datasets={name: rows for spec in specs.values() for name, rows in spec["datasets"].items()},
+        labels=list(specs),
+        width=round(width),
+        runtime=_runtime(),
+    )
+
+
+@lru_cache
+def _runtime() -> str:
+    """Return the JavaScript of Vega, Vega-Lite and vega-embed."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VERSION)

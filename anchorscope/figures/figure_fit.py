@@ -10,7 +10,7 @@ import altair as alt
 from anchorscope.figures.figure_style import Figure, Style
 
 PX_PER_MM = 96 / 25.4
-TRIES, NARROWEST, READABLE = 3, 30, 150
+NARROWEST, READABLE = 30, 150
 # invisible marks that carry a page's tooltips: most of a picture's bytes
 INVISIBLE = re.compile(r'<path [^<>]* opacity="0"/>')
 VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
@@ -63,16 +63,16 @@ def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure
     Fewer panels stand side by side if they would be too narrow to read.
     """
     panel, wanted = look.panel_width, width_mm * PX_PER_MM
-    for _ in range(TRIES):
-        figure = draw(replace(look, panel_width=panel))
-        figure["usermeta"] = {**figure["usermeta"], "width_mm": width_mm}
-        panels = _panels_width(figure)
-        beside = size_of(as_svg(figure.to_dict(validate=False)))[0] - panels
-        before, panel = panel, max(NARROWEST, round(panel * (wanted - beside) / panels))
-        if panel < READABLE and look.columns > 1:
-            return fit(draw, replace(look, columns=look.columns - 1), width_mm)
-        if panel == before:
-            break
+    # the legend may be wider than the first panels: what stands beside them is measured twice
+    for _ in range(2):
+        tried = draw(replace(look, panel_width=panel))
+        panels = _panels_width(tried)
+        beside = size_of(as_svg(tried.to_dict(validate=False)))[0] - panels
+        panel = max(NARROWEST, round(panel * (wanted - beside) / panels))
+    if panel < READABLE and look.columns > 1:
+        return fit(draw, replace(look, columns=look.columns - 1), width_mm)
+    figure = draw(replace(look, panel_width=panel))
+    figure["usermeta"] = {**figure["usermeta"], "width_mm": width_mm}
     return figure
 
 

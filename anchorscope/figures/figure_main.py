@@ -8,7 +8,7 @@ it gave.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,11 +25,10 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_data import Request, request_of
-from anchorscope.figures.figure_page import Choice
+from anchorscope.figures.figure_data import Request
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Column, Layout, Panel, Picture, as_chart, by_model
-from anchorscope.figures.figure_style import Style
+from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart, by_model, small
+from anchorscope.figures.figure_style import Figure
 from anchorscope.passes.interventions import REGISTRY
 
 UPPER_ROW = "This row proves nothing on its own: noise draws it, too."
@@ -56,93 +55,51 @@ def chart(
         table: Rows of `results/tables/<figure>.csv`.
         crossing: Rows of `<figure>.crossing.csv`. Without any, the lower rows are left out.
         claims: Rows of `<figure>.claims.csv`.
-        request: See `figure_picture.as_chart`.
+        request: See `figure_picture.as_chart`. ΔP is that of its `condition`.
 
     Raises:
         AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
     """
     data.require(crossing, figure_pathway.NEEDED)
     data.require(claims, figure_pathway.OF_CLAIMS)
-    crossed = len(_of_request(crossing, request)) > 0
-    return _picture(table, crossing, claims, request, "knockout", crossed=crossed)
-
-
-def choices(
-    table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, **keywords: Any
-) -> list[Choice]:
-    """Return the pictures that the figure's page can switch to: all read-outs and conditions.
-
-    The picture of `chart` comes first. Conditions follow in the order of the registry. Arguments
-    and errors are the same as in `chart`.
-    """
-    request = request_of(**keywords)
-    table = table.filter(f"{data.KEYS} {data.NUMBERS} inflation".split())
-    first = (*request.readout, "knockout")
-    places = table[["site", "position", "condition"]].drop_duplicates()
-    measured = [one for one in places.itertuples(index=False, name=None) if one[-1] in REGISTRY]
-    measured.sort(key=lambda one: list(REGISTRY).index(one[-1]))
-    crossed = len(_of_request(crossing, request)) > 0
-    made = []
-    for site, position, condition in dict.fromkeys([first, *measured]):
-        here = replace(request, readout=(site, position))
-        picture = _picture(table, crossing, claims, here, condition, crossed=crossed)
-        made.append(Choice(f"{site}/{position}", condition, picture))
-    return made
-
-
-def _picture(
-    table: pd.DataFrame,
-    crossing: pd.DataFrame,
-    claims: pd.DataFrame,
-    request: Request,
-    condition: str,
-    *,
-    crossed: bool,
-) -> Picture:
-    """Draw a condition's curves at a read-out, and swapped answers below if `crossed`."""
     rows = data.select(table, request.readout)
-    rows = data.labelled(rows[rows["condition"] == condition], request)
-    swapped, judged = (_of_request(each, request) for each in (crossing, claims))
-    cells = data.cells_of(rows, request)
-    below = figure_pathway.panels(swapped, judged, request.look) if crossed else []
-    title = request.title if condition == "knockout" else title_of(condition)
+    rows = data.labelled(rows[rows["condition"] == request.condition], request)
+    swapped, judged = (
+        data.labelled(data.rows_at(each, request.readout), request) for each in (crossing, claims)
+    )
+    below = figure_pathway.panels(swapped, judged, request.look) if len(swapped) else []
+    heading = f"{UPPER_ROW} {LOWER_ROWS}" if below else UPPER_ROW
+    title = request.title if request.condition == "knockout" else title_of(request.condition)
+    preview = notes.is_preview(data.cells_of(rows, request))
     return Picture(
         by_model(request),
         draw.paper_series(request.datasets),
-        [
-            delta_panel(
-                curves(rows),
-                rows[rows["headline"]],
-                f"{UPPER_ROW} {LOWER_ROWS}" if crossed else UPPER_ROW,
-            ),
-            *below,
-        ],
+        [delta_panel(curves(rows), heading), *below],
         notes.delta_p_caption(
             request,
             rows,
             request.where,
             figure_pathway.verdict(swapped, judged),
-            _of_pairs(cells, swapped, judged, request),
+            figure_pathway.untold_notes(judged),
         ),
-        f"{title}{' (preview)' if notes.is_preview(cells) else ''}",
+        f"{title}{' (preview)' if preview else ''}",
     )
 
 
-def _of_request(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """Return the rows of the request's cells at its read-out."""
-    return data.labelled(data.rows_at(table, request.readout), request)
+def choices(
+    table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, **keywords: Any
+) -> dict[str, Figure]:
+    """Return the figure of each condition measured at the read-out, by the condition's label.
 
-
-def _of_pairs(
-    cells: Mapping[str, pd.DataFrame], swapped: pd.DataFrame, claims: pd.DataFrame, request: Request
-) -> list[str]:
-    """Return the details on swapped pairs and claims."""
-    details = figure_pathway.untold_notes(swapped, claims, request)
-    if swapped.empty:
-        return [*details, figure_pathway.NOT_CROSSED]
-    by_cell = data.cells_of(swapped, request)
-    none = [name for name in by_cell if len(cells[name]) and by_cell[name].empty]
-    return details + ([f"No two answers could be swapped: {notes.few(none, 12)}."] if none else [])
+    That of the knockout comes first. Arguments and errors are the same as in `chart`.
+    """
+    readout = data.request_of(**keywords).readout
+    measured = set(data.at_readout(table, readout)["condition"])
+    return {
+        REGISTRY[name].label: chart(table, crossing, claims, condition=name, **keywords)
+        for name in ("knockout", *REGISTRY)
+        if name in measured or name == "knockout"
+    }
 
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
@@ -151,42 +108,17 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
     lines = data.by_group(data.numbered(groups, "delta_p", n="n", ends="ci"))
     labels = [name for name in ("readout", "anchor", "condition") if name in rows]
     named = lines.assign(anchor=lines["anchor"] + "-Anchored", share=100 * lines["share"])
-    return data.in_runs(named, labels, ["share", "probe_auc"], digits=3)
+    return data.in_lines(named, labels, ["share", "probe_auc", "headline"], digits=3)
 
 
-def delta_panel(
-    delta_p: pd.DataFrame, headlines: pd.DataFrame | None = None, heading: str = ""
-) -> Panel:
-    """Return the panel of ΔP, with upright lines at the headline layers of each model.
-
-    A line has the colour of its dataset. It is grey if several datasets share the layer.
-
-    Args:
-        delta_p: Lines of `curves`.
-        headlines: Rows of the headline layers; None draws no upright lines.
-        heading: Heading of the row of panels.
-    """
+def delta_panel(delta_p: pd.DataFrame, heading: str = "") -> Panel:
+    """Return the panel of ΔP from the lines of `curves`."""
 
     def under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-        return [figure_panel.level(0, frame.y), *figure_panel.minor_ticks(frame)]
+        return [figure_panel.level(0, frame.y), *figure_panel.headlines(rows, frame)]
 
-    upright = None
-    if headlines is not None:
-        own = data.by_group(headlines, draw.ANCHORS[0])[["model", "layer", "series"]]
-        own = own.drop_duplicates()
-        shared = own.duplicated(["model", "layer"], keep=False)
-        upright = own.assign(series=own["series"].mask(shared, None)).drop_duplicates()
     strong = partial(figure_panel.lines, weight=1)
-    return Panel(
-        "delta_p",
-        delta_p,
-        delta_axis,
-        DELTA_TIPS,
-        draw=strong,
-        heading=heading,
-        under=under,
-        upright=upright,
-    )
+    return Panel(delta_p, delta_axis, DELTA_TIPS, draw=strong, heading=heading, under=under)
 
 
 def delta_axis(curves: pd.DataFrame) -> Axis:
@@ -226,24 +158,9 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
         for _, model in request.panels
         for at in places
     ]
-    look = _smaller(request.look)
-    delta_p = curves(rows)
-    series = draw.paper_series(request.datasets)
-    layout = Layout(columns, max(1, len(positions)), look, labelled=False)
-    caption = _readouts_caption(rows, places, request)
-    return Picture(layout, series, [delta_panel(delta_p)], caption)
-
-
-def _smaller(look: Style) -> Style:
-    """Return the style for the small panels of single read-outs."""
-    return replace(
-        look,
-        panel_width=round(0.6 * look.panel_width),
-        panel_height=round(0.6 * look.panel_height),
-        marker_size=0.6 * look.marker_size,
-        line_width=0.75 * look.line_width,
-        panel_title_size=look.label_size,
-    )
+    layout = small(columns, max(1, len(positions)), request.look)
+    series, caption = draw.paper_series(request.datasets), _readouts_caption(rows, places, request)
+    return Picture(layout, series, [delta_panel(curves(rows))], caption)
 
 
 def _readouts_caption(rows: pd.DataFrame, places: Sequence[str], request: Request) -> notes.Caption:

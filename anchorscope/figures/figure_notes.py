@@ -18,7 +18,6 @@ from anchorscope.storage.counts import NO_ANSWER
 
 LINES = 4
 """Maximum number of lines in a caption."""
-EVERYWHERE = "at every layer"
 NO_SIGNAL = "No signal"
 NO_MORE_THAN_TEXT = (
     "At these layers the probe does not significantly beat the text models. Nothing can be "
@@ -54,14 +53,7 @@ class Caption:
         for sentence in filter(None, self.sentences):
             fits = len(textwrap.wrap(" ".join([*kept, sentence]), characters)) <= LINES
             (kept if fits else left).append(sentence)
-        lines = balanced(" ".join(kept), characters) if kept else _cut(left, characters)
-        return lines, [*left, *self.details]
-
-
-def _cut(sentences: Sequence[str], characters: int) -> list[str]:
-    """Cut the first sentence to the length of a caption."""
-    first = sentences[0] if sentences else ""
-    return textwrap.wrap(first, characters, max_lines=LINES, placeholder=" …")
+        return balanced(" ".join(kept), characters), [*left, *self.details]
 
 
 def caption(
@@ -97,19 +89,19 @@ def caption(
     missing = [f"Not measured: {'; '.join(empty)}."] if empty else []
     if rows.empty:
         return Caption(["Not measured: no sample has what this picture needs."], missing)
-    level = f"{100 * request.level:g}\u00a0%"
+    level, weak = f"{100 * request.level:g}\u00a0%", no_signal_notes(cells, grey)
     return Caption(
         [
             "; ".join(filter(None, [what, size, intervals and f"{level} intervals"])) + ".",
             *claims,
-            grey_note(cells, grey),
+            f"{grey}." if weak else "",
             thin if "thin" in rows and rows["thin"].any() else "",
             *sentences,
         ],
         [
             *filter(None, details),
             *([f"Intervals: pointwise {level} {intervals}."] if intervals else []),
-            *no_signal_notes(cells, grey),
+            *weak,
             *missing,
             *request.notes,
         ],
@@ -137,35 +129,11 @@ def delta_p_caption(
         rows,
         f"{subject}; {GROUPS}",
         f"{size_note(map(sample_size, measured))} samples per cell",
-        [
-            small_note(rows[rows["anchor"] == "all"]),
-            f"{missing} cells were not measured." if missing else "",
-        ],
+        [f"{missing} cells were not measured." if missing else ""],
         [*details, *thin_note(cells)],
         claims=[*claims, request.no_answers],
         intervals=REFITTED if refitted else FIXED,
-        thin=cross_note(cells),
     )
-
-
-def small_note(everyone: pd.DataFrame) -> str:
-    """Write the sentence on cells that are too small to detect a signal, or "" without any.
-
-    `everyone` holds the rows of all samples (anchor `all`). A cell with a signal at some layer is
-    large enough.
-    """
-    from anchorscope.probes.power import too_small  # loads scipy, which most pictures do not need
-
-    small = []
-    for _, cell in everyone.groupby(["model", "dataset"]):
-        n, right = int(cell["n"].max()), float(cell["answer_accuracy"].max())
-        both_classes = 0 < right < 1
-        if both_classes and not cell["signal"].any() and too_small(n, 1 - right):
-            small.append(n)
-    if not small:
-        return ""
-    cells = "1 cell has" if len(small) == 1 else f"{len(small)} cells have"
-    return f"{cells} too few right or wrong answers to detect a signal of typical size."
 
 
 def left_out(rows: pd.DataFrame, of: str) -> str:
@@ -194,51 +162,21 @@ def thin_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
     return [f"Too few samples to rely on: {'; '.join(groups)}."] if groups else []
 
 
-def cross_note(cells: Mapping[str, pd.DataFrame]) -> str:
-    """Write the sentence on crosses, or "" if no group is thin."""
-    if not thin_note(cells):
-        return ""
-    more = f"; sample at least {ENOUGH} rows per cell" if is_preview(cells) else ""
-    return f"Crosses: too few samples to rely on{more}."
-
-
-def grey_note(cells: Mapping[str, pd.DataFrame], grey: str) -> str:
-    """Write the sentence on grey marks, or "" if all layers have a signal."""
-    measured = [rows for rows in cells.values() if len(rows) and "signal" in rows]
-    return "" if all(rows["signal"].all() for rows in measured) else f"{grey}."
-
-
 def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str) -> list[str]:
-    """List the layers without a signal, and the cells without one as a whole.
-
-    `cells` maps names to rows of one read-out. Cells without rows are left out.
-    """
-    measured = {name: rows for name, rows in cells.items() if len(rows) and "signal" in rows}
-    by_place: dict[str, list[str]] = {}
-    for name, rows in measured.items():
-        layers = rows.drop_duplicates("layer")
-        if not layers["signal"].all():
-            by_place.setdefault(_where(layers, ~layers["signal"]), []).append(name)
-    places = sorted(by_place.items(), key=lambda item: len(item[1]))
-    parts = [
-        f"{'; '.join(names)}{', each' if len(names) > 1 else ''} {where}" for where, names in places
-    ]
-    everyone = sum(map(len, by_place.values())) == len(measured)
-    if places and everyone and len(places[-1][1]) > 1:
-        subject = "all other cells" if len(places) > 1 else "every cell"
-        parts[-1] = f"{subject} {places[-1][0]}"
+    """List the layers of each cell without a signal. `cells` maps names to rows of one read-out."""
+    parts = []
+    for name, rows in cells.items():
+        if "signal" in rows and not rows["signal"].all():
+            layers = rows.drop_duplicates("layer")
+            parts.append(f"{name} {_where(layers, ~layers['signal'])}")
     look = grey.partition(":")[0].lower()
-    notes = [f"{NO_SIGNAL} ({look}): {'; '.join(parts)}. {NO_MORE_THAN_TEXT}"] if parts else []
-    known = {name: rows for name, rows in measured.items() if "cell_signal" in rows}
-    blank = [name for name, rows in known.items() if not rows["cell_signal"].any()]
-    others = [name for name in blank if name not in by_place.get(EVERYWHERE, [])]
-    return notes + ([f"{NO_SIGNAL} in the cell as a whole: {'; '.join(others)}."] if others else [])
+    return [f"{NO_SIGNAL} ({look}): {'; '.join(parts)}. {NO_MORE_THAN_TEXT}"] if parts else []
 
 
 def _where(rows: pd.DataFrame, chosen: pd.Series) -> str:
     """Return the layers of the chosen rows, in words."""
     layers = sorted(rows["layer"][chosen].astype(int))
-    return EVERYWHERE if chosen.all() else f"at {layer_list(layers)}"
+    return "at every layer" if chosen.all() else f"at {layer_list(layers)}"
 
 
 def span(values: Iterable[float], factor: float = 1) -> str:
@@ -255,8 +193,8 @@ def size_note(counts: Iterable[float]) -> str:
 
 def few(items: Sequence[str], most: int = 3) -> str:
     """List the first items, and say how many more there are."""
-    words = "; ".join(items[:most])
-    return f"{words}; and {len(items) - most} more" if len(items) > most else words
+    more = [f"and {len(items) - most} more"] if len(items) > most else []
+    return "; ".join([*items[:most], *more])
 
 
 def layer_list(layers: Sequence[int]) -> str:
@@ -287,10 +225,10 @@ def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[
                     reasons[reason.removeprefix(f"{NO_ANSWER}: ")] += count
     if not reasons:
         return ""
-    share = reasons.total() / (answers + reasons.total())
-    percent = "less than 1\u00a0%" if share < 0.01 else f"{100 * share:.0f}\u00a0%"
+    share = 100 * reasons.total() / (answers + reasons.total())
+    percent = f"{share:.0f}" if share >= 1 else "less than 1"
     listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
-    return f"Non-answers left out: {percent} of the responses ({listed})."
+    return f"Non-answers left out: {percent}\u00a0% of the responses ({listed})."
 
 
 def model_notes(records: Records, models: Sequence[Pair]) -> list[str]:

@@ -22,8 +22,6 @@ from anchorscope.figures.figure_panel import Draw, Frame, Tips
 from anchorscope.figures.figure_style import Figure, Series, Style
 
 COLUMN_MM, PAGE_MM = 85, 180
-LEGIBLE = (18, 12)
-"""Smallest width and height of a cell that can hold a number, in CSS pixels."""
 Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
 """Function that draws layers below the others of a panel, from its rows."""
 
@@ -33,21 +31,17 @@ class Panel:
     """A row of panels, one in each column of the picture.
 
     Attributes:
-        name: Beginning of the panels' names.
         rows: Rows of all panels. Each column of the picture draws the rows with its values.
         y: Value axis, or a function that makes it from the rows of all columns of a model.
         tips: Fields of the tooltips, beside model and dataset.
         x: Axis below the panel.
         draw: Function that draws a panel.
         height: Height of a panel, as a multiple of the style's height.
-        heading: Text above the first panel of the row; the others keep its room. In the first row
-            it stands below the headings of the columns.
+        heading: Text above the first panel of the row; the others keep its room.
         under: Function that draws layers below the others.
-        upright: Upright lines: `model`, the field of the x axis, and `series`, whose colour the
-            line takes (grey if null).
+        note: Words in a panel without rows.
     """
 
-    name: str
     rows: pd.DataFrame
     y: Axis | Callable[[pd.DataFrame], Axis]
     tips: Tips
@@ -56,7 +50,7 @@ class Panel:
     height: float = 1
     heading: str = ""
     under: Under = lambda rows, frame: ()
-    upright: pd.DataFrame | None = None
+    note: str = "not measured"
 
 
 @dataclass(frozen=True)
@@ -89,11 +83,6 @@ class Layout:
         """Approximate width of the figure in CSS pixels, for its legend and caption."""
         labels = 4 * self.look.label_size * (self.across if self.labelled else 1)
         return self.across * (self.look.panel_width + 0.7 * self.look.spacing) + labels
-
-    def has_room_for_numbers(self, across: int, up: int, height: float = 1) -> bool:
-        """Return whether a panel of so many cells has room for a number in each of them."""
-        width = self.look.panel_width / max(across, 1)
-        return width >= LEGIBLE[0] and height * self.look.panel_height / max(up, 1) >= LEGIBLE[1]
 
 
 def by_model(request: Request) -> Layout:
@@ -140,8 +129,7 @@ class Picture:
     @property
     def legend(self) -> list[Series]:
         """Entries of the legend: the series, and lines without a signal if there are any."""
-        lines = (panel.rows for panel in self.panels if "run" in panel.rows)
-        faint = any(not rows["signal"].all() for rows in lines)
+        faint = any(panel.rows["faint"].any() for panel in self.panels if "faint" in panel.rows)
         return [*self.series, *([draw.WITHOUT_SIGNAL] if faint else [])]
 
     @property
@@ -203,31 +191,29 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
     layout, panels = picture.layout, picture.panels
     column, look = layout.columns[place], layout.look
     first = place % layout.across == 0
-    views = []
+    views: list[alt.LayerChart] = []
     for panel, below in zip(panels, [*panels[1:], None], strict=True):
         frame = Frame(
-            name=f"{panel.name}_{place}",
             x=_x(picture, panel, below, column),
             y=y_channel(value_axis(column, panel), look, labels=layout.labelled or first),
             shared=shared,
             look=replace(look, panel_height=round(panel.height * look.panel_height)),
             tips=panel.tips,
+            note=panel.note,
         )
         rows = rows_in(column, panel.rows)
         under = [*panel.under(rows, frame)]
-        if panel.upright is not None:
-            under.append(figure_panel.coloured_lines(rows_in(column, panel.upright), frame))
-        inside = panel.heading if panel is panels[0] else ""
-        if inside:
-            under.append(draw.row_lines(inside, look, visible=first))
-        view = panel.draw(rows, replace(frame, under=under))
-        if panel is panels[0]:
-            gap = 10 if inside else 4
-            heading = draw.panel_heading(column.heading, look, column.below, gap)
-            view = view.properties(title=heading)
-        elif panel.heading:
-            view = view.properties(title=draw.row_heading(panel.heading, look, visible=first))
-        views.append(view)
+        words = draw.row_lines(panel.heading, look, visible=first) if panel.heading else []
+        if not views:
+            gap = 10 if words else 4
+            title: Any = draw.panel_heading(column.heading, look, column.below, gap)
+            under += [draw.row_text(words, look)] if words else []
+            if picture.series and place == 0:
+                under.insert(0, figure_panel.legend_key(shared))
+        else:
+            title = draw.row_heading(words, look) if words else alt.Undefined
+        views.append(panel.draw(rows, replace(frame, under=under)))
+        views[-1]["title"] = title
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
 
 

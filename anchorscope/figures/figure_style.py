@@ -155,13 +155,12 @@ def marker_of(i: int) -> str:
 class Encodings:
     """Channels that all panels share, so that there is one legend."""
 
-    legend: alt.Color
+    colour: alt.Color
     stroke: alt.Stroke
-    colour: alt.ColorValue
+    grey_without_signal: alt.ColorValue
     fill: alt.FillValue
     dash: alt.StrokeDash
-    thickness: alt.StrokeWidth
-    shape: alt.Shape
+    legend: Mapping[str, Any]  # all channels that the legend explains, by name
 
 
 def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
@@ -178,25 +177,29 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         rowPadding=-0.6 * look.label_size,
         # entries are set by this machine's font; where it is shown another may be wider
         columnPadding=2.2 * look.label_size,
-    )
+    ).to_dict()
 
-    def channel(values: list[Any]) -> dict[str, Any]:
-        scale = {"domain": names, "range": values}
-        return {"field": "series", "type": "nominal", "scale": scale, "legend": legend.to_dict()}
+    def channel(values: list[Any], **more: Any) -> dict[str, Any]:
+        scale = {"domain": names, "range": values, **more}
+        return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
 
-    colour = channel([one.colour for one in series])
+    colours = channel([one.colour for one in series])
     widths = [look.line_width * (THIN if one == WITHOUT_SIGNAL else 0.9) for one in series]
-    with_signal = {"test": "datum.signal", **colour}
-    thickness = channel(widths)
-    thickness["scale"]["type"] = "ordinal"  # else Vega interpolates between widths
+    colour, dash = alt.Color(**colours), alt.StrokeDash(**channel([[*one.dash] for one in series]))
+    with_signal = {"test": "datum.signal", **colours}
     return Encodings(
-        alt.Color(**colour),
-        alt.Stroke(**colour),
-        alt.ColorValue(NO_SIGNAL, condition=with_signal),
-        alt.FillValue("white", condition=with_signal),
-        alt.StrokeDash(**channel([list(one.dash) for one in series])),
-        alt.StrokeWidth(**thickness, sort=names),
-        alt.Shape(**channel([one.symbol for one in series])),
+        colour=colour,
+        stroke=alt.Stroke(**colours),
+        grey_without_signal=alt.ColorValue(NO_SIGNAL, condition=with_signal),
+        fill=alt.FillValue("white", condition=with_signal),
+        dash=dash,
+        legend={
+            "color": colour,
+            "strokeDash": dash,
+            # without a type Vega interpolates between widths
+            "strokeWidth": alt.StrokeWidth(**channel(widths, type="ordinal"), sort=names),
+            "shape": alt.Shape(**channel([one.symbol for one in series])),
+        },
     )
 
 
@@ -246,12 +249,18 @@ def balanced(text: str, most: int) -> list[str]:
     return next((even for even in narrower if len(even) == len(lines)), lines)
 
 
-def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitleParams:
-    """Return the heading of a row of panels; if not visible, as many blank lines."""
-    size, lines = 0.88 * look.label_size, _row_lines(text, look)
+def row_lines(text: str, look: Style, *, visible: bool) -> list[str]:
+    """Wrap a row's heading to a panel and the space beside it; if not visible, as many blanks."""
+    width = look.panel_width + look.spacing
+    lines = balanced(text, max(12, int(width / (0.5 * 0.88 * look.label_size))))
+    return lines if visible else [" "] * len(lines)
+
+
+def row_heading(lines: Sequence[str], look: Style) -> alt.TitleParams:
+    """Return the heading of a row of panels."""
     return alt.TitleParams(
-        lines if visible else [" "] * len(lines),
-        fontSize=size,
+        list(lines),
+        fontSize=0.88 * look.label_size,
         fontWeight="normal",
         anchor="start",
         frame="group",
@@ -259,26 +268,19 @@ def row_heading(text: str, look: Style, *, visible: bool = True) -> alt.TitlePar
     )
 
 
-def row_lines(text: str, look: Style, *, visible: bool = True) -> alt.Chart:
+def row_text(lines: Sequence[str], look: Style) -> alt.Chart:
     """Return the heading of a row as a chart layer, for panels whose title is taken."""
-    size, lines = 0.88 * look.label_size, _row_lines(text, look)
+    size = 0.88 * look.label_size
     words = alt.Chart(alt.Data(values=[{}])).mark_text(
-        text=lines if visible else [" "] * len(lines),
+        text=list(lines),
         align="left",
         baseline="bottom",
         fontSize=size,
         lineHeight=1.25 * size,
         color=INK,
-        clip=False,
     )
     first_line = -4 - 1.25 * size * (len(lines) - 1)
     return words.encode(x=alt.value(0), y=alt.value(first_line))
-
-
-def _row_lines(text: str, look: Style) -> list[str]:
-    """Wrap a row's heading to the width of a panel and the space beside it."""
-    width = look.panel_width + look.spacing
-    return balanced(text, max(12, int(width / (0.5 * 0.88 * look.label_size))))
 
 
 def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:

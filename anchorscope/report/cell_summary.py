@@ -72,17 +72,13 @@ def summary(
     measured = list(dict.fromkeys(curve["site"] + "/" + curve["position"]))
     if readout is None:
         readout = next((name for name in config.readouts if name in measured), measured[0])
-    names = {"model": model, "dataset": dataset}
+    cell = {"model": model, "dataset": dataset}
     samples = {"samples": run_facts.funnel(config.root, model, dataset)}
-    return names | samples | of_tables(tables, readout)
+    return cell | samples | of_tables(tables, readout)
 
 
 def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any]:
-    """Return the part of `summary` that follows from a cell's tables, at one read-out.
-
-    Args:
-        tables: The tables `TABLES`, with the rows of the cell.
-        readout: The read-out, `<site>/<position>`.
+    """Return the part of `summary` that follows from a cell's `TABLES`, at one read-out.
 
     Raises:
         AnchorscopeError: The read-out was not measured.
@@ -90,13 +86,16 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     pair = Pair.of(readout)
     curve = at_readout(tables["curve"], pair)
     controls, contrasts, crossing, claims = (
-        rows_at(tables[name], pair) for name in ("controls", "contrasts", "crossing", "claims")
+        rows_at(table, pair) for name, table in tables.items() if name != "curve"
     )
     require(claims, ["claim", "verdict"])
     everyone = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
     headline = everyone[true(everyone["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
+    here = curve[curve["layer"] == layer]
     beside = controls[controls["layer"] == layer].to_dict("records")[0]
+    swapped = crossing[crossing["layer"] == layer].set_index("quantity")["estimate"]
+    source = "wording" if swapped.get("by_wording", 0) > 0 else "relations"
     floor = "" if pd.isna(headline["floor"]) else headline["floor"]
     return {
         "readout": readout,
@@ -104,17 +103,17 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
         "layers": len(everyone),
         "n": int(headline["n"]),
         "share_wrong": 1 - float(headline["answer_accuracy"]),
-        "claims": (judged := _claims(claims)),
+        "claims": (judged := {one["claim"]: _claim(one) for one in claims.to_dict("records")}),
         "signal": judged["signal"]["verdict"] == YES,
         "probe_auc": _interval(headline, "probe_auc", "auc"),
         "floor": {"name": floor, "auc": _number(headline["floor_auc"])},
         "layer_signal": bool(headline["signal"]),
         "layers_without_signal": [int(k) for k in everyone["layer"][~true(everyone["signal"])]],
         "prompt_end_auc": _number(beside["prompt_end_auc"]),
-        "flips": _flips(beside, curve[curve["layer"] == layer]),
+        "flips": _flips(beside, here),
         "published": _random_tokens(contrasts[contrasts["layer"] == layer]),
-        "crossing": _crossing(crossing[crossing["layer"] == layer]),
-        "delta_p": _delta_p(curve[curve["layer"] == layer]),
+        "crossing": {"source": source} if len(swapped) else None,
+        "delta_p": _delta_p(here),
     }
 
 
@@ -138,29 +137,20 @@ def _number(value: Any, factor: float = 1) -> float | None:
     return None if pd.isna(value) else float(value) / factor
 
 
-def _interval(
-    row: Mapping[Any, Any], value: str, ends: str = "", factor: float = 1
-) -> dict[str, float | None]:
-    """Return the number in a column with its interval, divided by a factor.
-
-    `ends` is the prefix of the interval's columns, by default the column's name.
-    """
-    columns = (value, *(f"{ends or value}_{end}" for end in ENDS[1:]))
-    return {name: _number(row[one], factor) for name, one in zip(ENDS, columns, strict=True)}
+def _interval(row: Mapping[Any, Any], value: str, ends: str) -> dict[str, float | None]:
+    """Return the number in a column with its interval, in columns that begin with `ends`."""
+    columns = (value, f"{ends}_low", f"{ends}_high")
+    return {name: _number(row[one]) for name, one in zip(ENDS, columns, strict=True)}
 
 
-def _claims(claims: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return the rows of the table of claims, by claim."""
-    rows = {row["claim"]: row for row in claims.to_dict("records")}
+def _claim(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a row of the table of claims."""
     return {
-        name: {
-            "verdict": row["verdict"],
-            "p": _number(row["p"]),
-            **_interval(row, "estimate", "ci"),
-            "n": int(row["n"]),
-            "reason": "" if pd.isna(row["reason"]) else row["reason"],
-        }
-        for name, row in rows.items()
+        "verdict": row["verdict"],
+        "p": _number(row["p"]),
+        **_interval(row, "estimate", "ci"),
+        "n": int(row["n"]),
+        "reason": "" if pd.isna(row["reason"]) else row["reason"],
     }
 
 
@@ -183,30 +173,11 @@ def _random_tokens(contrasts: pd.DataFrame) -> dict[str, float | None] | None:
 
     Both are over the samples with as many random tokens blocked. None if not measured.
     """
-    shares = contrasts[
-        (contrasts["quantity"] == "share") & (contrasts["contrast"] == RANDOM_CONTRAST)
-    ]
-    if shares.empty:
-        return None
-    row = shares.to_dict("records")[0]
-    names = {"exact": "under", "random": "beside"}
-    return {name: _number(row[one], 100) for name, one in names.items()} | {"n": int(row["n"])}
-
-
-def _crossing(here: pd.DataFrame) -> dict[str, Any] | None:
-    """Return what swapping answers shows at one layer; None if no answers were swapped."""
-    if here.empty:
-        return None
-    rows = {row["quantity"]: row for row in here.to_dict("records")}
-
-    def estimate(name: str) -> float | None:
-        return _number(rows[name]["estimate"]) if name in rows else None
-
-    return {
-        "source": "wording" if estimate("by_wording") else "relations",
-        "follows": estimate("follows"),
-        "shares": {name: estimate(f"share_{name}") for name in ("question", "answer", "pair")},
-    }
+    of_random = contrasts["contrast"] == RANDOM_CONTRAST
+    for row in contrasts[of_random & (contrasts["quantity"] == "share")].to_dict("records"):
+        shares = {"exact": _number(row["under"], 100), "random": _number(row["beside"], 100)}
+        return shares | {"n": int(row["n"])}
+    return None
 
 
 def _delta_p(curve: pd.DataFrame) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
@@ -42,24 +41,15 @@ NOT_SAMPLED = run_facts.STAGES["dataset"]
 
 @dataclass(frozen=True)
 class About:
-    """Names in a methods text.
-
-    Attributes:
-        title: Heading of the text.
-        models: Labels of the models, with the format that weights were dequantised from.
-        datasets: Labels of the datasets.
-        given: Labels of datasets that bring answers of their own.
-        labelled: Labels of datasets that say whether each answer is right.
-        prompts: Names of the models' prompt styles, if known.
-        left_out: Reason → number of sampled questions that were left out for it, if known.
-    """
+    """Names in a methods text."""
 
     title: str
-    models: Sequence[str]
-    datasets: Sequence[str]
-    given: Sequence[str]
-    labelled: Sequence[str]
-    prompts: Sequence[str] = ()
+    models: Sequence[str]  # labels, with the format that weights were dequantised from
+    datasets: Sequence[str]  # labels
+    given: Sequence[str]  # labels of datasets that bring answers of their own
+    labelled: Sequence[str]  # labels of datasets that say whether each answer is right
+    prompts: Sequence[str] = ()  # names of the models' prompt styles, if known
+    # reason → number of sampled questions that were left out for it, if known
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -69,21 +59,23 @@ def text(config: Config, figure: str) -> str:
     Raises:
         AnchorscopeError: A table of the figure does not exist, or has another read-out.
     """
-    readout = config.figures[figure].readout
+    asked = config.figures[figure]
     cells = [
-        _named(config, summary(config, *cell, readout=readout, figure=figure))
+        summary(config, *cell, readout=asked.readout, figure=figure)
         for cell in config.cells(figure)
     ]
-    datasets = [config.datasets[key] for key in config.figures[figure].datasets]
+    datasets = [config.datasets[key] for key in asked.datasets]
     fields = [(one.label, one.fields) for one in datasets if one.fields]
     given = [one.label for one in datasets if one.world and one.world.style.startswith("null-")]
+    # a model that reads another's answers has that model's prompts
+    answering = [config.models[key].answers_of or key for key in asked.models]
     about = About(
         title=f"Methods of the figure {figure}",
-        models=[_described(config, key) for key in config.figures[figure].models],
+        models=[_described(config, key) for key in asked.models],
         datasets=[one.label for one in datasets],
         given=given + [label for label, chosen in fields if chosen.response],
         labelled=[label for label, chosen in fields if chosen.label],
-        prompts=list(dict.fromkeys(_prompt(config, cell["model"]) for cell in cells)),
+        prompts=list(dict.fromkeys(config.models[key].prompt for key in answering)),
         left_out=left_out(
             (reason, count)
             for cell in cells
@@ -91,6 +83,10 @@ def text(config: Config, figure: str) -> str:
             if stage != NOT_SAMPLED
         ),
     )
+    labels = config.labels_of(config.cells(figure))
+    for cell in cells:
+        model, dataset = labels["models"][cell["model"]], labels["datasets"][cell["dataset"]]
+        cell["name"] = f"{model} on {dataset}"
     return rendered(config, about, cells)
 
 
@@ -102,8 +98,14 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
         about: What the text names.
         cells: Summaries of the cells at one read-out, each with its `name`.
     """
-    cells = [_counted(cell) for cell in cells]
+    wrong = [round(cell["n"] * cell["share_wrong"]) for cell in cells]
+    counts = [
+        {"wrong": count, "right": cell["n"] - count}
+        for cell, count in zip(cells, wrong, strict=True)
+    ]
+    cells = [{**cell, **count} for cell, count in zip(cells, counts, strict=True)]
     crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
+    verdicts = {claim: [cell["claims"][claim]["verdict"] for cell in cells] for claim in SAYS}
     return (
         templates(autoescape=False)
         .get_template("methods.txt")
@@ -113,11 +115,7 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
             cells=cells,
             crossed=crossed,
             wording=any(one["source"] == "wording" for one in crossed),
-            made=[
-                claim
-                for claim in SAYS
-                if any(cell["claims"][claim]["verdict"] == YES for cell in cells)
-            ],
+            made=[claim for claim in SAYS if YES in verdicts[claim]],
             version=version("anchorscope"),
             **vars(about),
         )
@@ -125,25 +123,18 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
 
 
 def references(config: Config, figure: str) -> str:
-    """Return the BibTeX references of a figure, and name what has no known reference."""
-    entries, chosen = dict(_entries()), list(ALWAYS)
-    unknown = []
-    for key in config.figures[figure].datasets:
-        dataset = config.datasets[key]
+    """Return the BibTeX references of a figure, as far as they are known."""
+    asked, shipped = config.figures[figure], catalogue()["datasets"]
+    chosen = list(ALWAYS)
+    for key in asked.datasets:
         # rows of the catalogue may be read from files instead
-        shipped = catalogue()["datasets"].get(key, {})
-        found = OF_DATASET.get(dataset.hub or shipped.get("hub"), ())
-        chosen += found
-        if not found and not dataset.world:
-            unknown.append(f"dataset {dataset.label}")
-    for key in config.figures[figure].models:
+        hub = config.datasets[key].hub or shipped.get(key, {}).get("hub")
+        chosen += OF_DATASET.get(hub, ())
+    for key in asked.models:
         hub = config.models[key].hub or ""
-        of_model = [one for name, one in OF_MODEL.items() if re.match(name, hub)]
-        chosen += of_model
-        if not of_model and not config.models[key].train:
-            unknown.append(f"model {config.models[key].label}")
-    notes = [f"No reference is known here for the {what}.\n" for what in unknown]
-    return "\n".join([*notes, *(entries[key] for key in dict.fromkeys(chosen))])
+        chosen += [one for name, one in OF_MODEL.items() if re.match(name, hub)]
+    entries = dict(_entries())
+    return "\n".join(entries[key] for key in dict.fromkeys(chosen))
 
 
 def _entries() -> Iterator[tuple[str, str]]:
@@ -151,11 +142,6 @@ def _entries() -> Iterator[tuple[str, str]]:
     for entry in re.split(r"^(?=@)", REFERENCES.read_text(encoding="utf-8"), flags=re.M):
         if found := re.match(r"@\w+\{([^,]+),", entry):
             yield found[1], entry.strip() + "\n"
-
-
-def _prompt(config: Config, model: str) -> str:
-    """Return the prompt style of a model's answers, or of the model's whose answers it reads."""
-    return config.models[config.models[model].answers_of or model].prompt
 
 
 def left_out(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
@@ -170,15 +156,3 @@ def _described(config: Config, model: str) -> str:
     """Return a model's label, and the format that its weights were dequantised from."""
     label, before = config.models[model].label, run_facts.dequantised_from(config, model)
     return f"{label} (weights dequantised from {before})" if before else label
-
-
-def _named(config: Config, found: Summary) -> dict[str, Any]:
-    """Return a cell's summary with its name."""
-    model, dataset = config.models[found["model"]], config.datasets[found["dataset"]]
-    return {**found, "name": f"{model.label} on {dataset.label}"}
-
-
-def _counted(found: Summary) -> dict[str, Any]:
-    """Return a cell's summary with the numbers of right and wrong answers."""
-    wrong = round(found["n"] * found["share_wrong"])
-    return {**found, "right": found["n"] - wrong, "wrong": wrong}

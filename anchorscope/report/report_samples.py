@@ -19,7 +19,7 @@ MOST_GOLDS = 12
 COLUMNS = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s"]
 
 
-def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[str, Any]]:
+def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any]]:
     """Return at most `cap` samples of a cell, chosen evenly over group × label, deepest ΔP first.
 
     `question` and `answer` are pieces of the texts. Every second piece is marked (E_Q, E_A). `p`
@@ -35,27 +35,27 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[str, Any
     scores = _scores(f"{config.root}/scores/{model}/{dataset}.parquet", summary["readout"])
     readout = next(iter(samples.readouts(scores, answers)))
     layer, knockout = readout.headline, readout.effects["knockout"]
-    delta_p, flips = knockout.delta_p[0, layer], knockout.flip[0, layer]
-    labels = answers["label"].astype(int)
-    groups = ["Q" if flip else "A" for flip in flips]
-    kinds = [f"{group}{label}" for group, label in zip(groups, labels, strict=True)]
-    p, p_knockout = (samples.sigmoid(s[layer]) for s in (readout.clean, knockout.s[0]))
-    chosen = sorted(evenly(kinds, cap, config.seed), key=lambda i: delta_p[i])
-    rows = answers.to_dict("records")
-    return [
+    table = pd.DataFrame(
         {
             "model": model,
             "dataset": dataset,
-            "id": str(rows[i]["id"]),
+            "id": answers["id"].astype(str),
             "signal": summary["layer_signal"],
-            "label": int(labels.iloc[i]),
-            "group": groups[i],
-            "p": float(p[i]),
-            "p_knockout": float(p_knockout[i]),
-            "delta_p": float(delta_p[i]),
+            "label": answers["label"].astype(int),
+            "group": np.where(knockout.flip[0, layer], "Q", "A"),
+            "p": samples.sigmoid(readout.clean[layer]),
+            "p_knockout": samples.sigmoid(knockout.s[0, layer]),
+            "delta_p": knockout.delta_p[0, layer],
         }
-        | _texts(rows[i], prompts.loc[rows[i]["id"]])
-        for i in chosen
+    )
+    kinds = table["group"] + table["label"].astype(str)
+    chosen = table.iloc[evenly(list(kinds), cap, config.seed)]
+    chosen = chosen.sort_values("delta_p", kind="stable")
+    return [
+        {**row, **_texts(of_row, prompts.loc[of_row["id"]])}
+        for row, of_row in zip(
+            chosen.to_dict("records"), answers.loc[chosen.index].to_dict("records"), strict=True
+        )
     ]
 
 
@@ -96,8 +96,7 @@ def _scores(path: str, readout: str) -> pd.DataFrame:
 
 def _texts(row: Mapping[Any, Any], prompt: pd.Series) -> dict[str, Any]:
     """Return question and answer in pieces, and the gold answers."""
-    golds = ["".join(pieces(str(gold), [])) for gold in (row.get("golds") or [])]
-    more = [f"and {len(golds) - MOST_GOLDS} more"] if len(golds) > MOST_GOLDS else []
+    golds = row.get("golds") or []
     start, end = int(prompt["question_start"]), int(prompt["question_end"])
     spans = [
         (eq_start - start, eq_end - start)
@@ -108,7 +107,7 @@ def _texts(row: Mapping[Any, Any], prompt: pd.Series) -> dict[str, Any]:
     return {
         "question": pieces(str(prompt["prompt"])[start:end], spans),
         "answer": pieces(answer, _answer_span(answer, anchor, question)),
-        "golds": golds[:MOST_GOLDS] + more,
+        "golds": [str(gold)[:LONGEST] for gold in golds[:MOST_GOLDS]],
     }
 
 

@@ -1,7 +1,5 @@
 """Facts about a run for its report: cells, settings, sources, samples lost, timings."""
 
-import json
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,10 +27,6 @@ NOTED = {
     COPIED: "copied from a worked example",
 }
 """Note on answers that stayed → its name in the report."""
-RUNNING_ORDER = (
-    "dataset", "train", "model", "prompts", "answers", "activations", "scores",
-    "delta_p", "table", "picture", "truth", "calibration",
-)  # fmt: skip
 
 
 def cells(config: Config) -> dict[tuple[str, str, str], str]:
@@ -69,36 +63,11 @@ def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]
     return {key: value for key, value in settings.items() if key not in keys}
 
 
-def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
-    """Return a run's command-line options: files of `--configfile`, keys of `--config`."""
-    folder = Path.cwd()
-    paths = [
-        path.relative_to(folder) if path.is_relative_to(folder) else path
-        for path in map(Path, files)
-    ]
-    keys = [f"{key}={_on_command_line(value)}" for key, value in given.items()]
-    text = ""
-    if paths:
-        text += f" --configfile {shlex.join(path.as_posix() for path in paths)}"
-    if keys:
-        text += f" --config {shlex.join(keys)}"
-    return text
-
-
-def _on_command_line(value: Any) -> str:
-    """Format a value for Snakemake's command line: True and False, nothing for null."""
-    if value is None or isinstance(value, (str, bool)):
-        return "" if value is None else str(value)
-    return json.dumps(value, default=str)
-
-
 def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
-    """Count the samples of a cell at each stage.
+    """Count the samples of a cell at each stage, from its provenance, if it has one.
 
-    `rows` counts the dataset's rows. `kept` maps each stage to the samples left after it, and is
-    empty without a provenance. `dropped` holds (stage, reason, count), each sample at the stage
-    that lost it. `noted` maps other notes on rows that stayed to their counts. The last stage kept
-    `rows` less all dropped.
+    The last stage of `kept` is `rows` less all that the (stage, reason, count) of `dropped` count.
+    `noted` maps other notes, on rows that stayed, to their counts.
     """
     product = Path(root) / "delta_p" / model / f"{dataset}.csv"
     records = funnel_of(product) if provenance.beside(product).is_file() else []
@@ -169,8 +138,8 @@ def timings(root: str | Path) -> list[dict[Any, Any]]:
     """Sum the run times of the jobs under a root, from Snakemake's benchmarks.
 
     Returns:
-        A record per stage, in running order: stage, jobs, seconds (of all jobs), longest
-        (seconds), longest_job, memory_mb (largest resident set; NaN if not known).
+        A record per stage: stage, jobs, seconds (of all jobs), longest (seconds), longest_job,
+        memory_mb (largest resident set; NaN if not known).
     """
     folder, jobs = Path(root) / "benchmarks", []
     # Jobs that crashed leave empty files.
@@ -180,11 +149,10 @@ def timings(root: str | Path) -> list[dict[Any, Any]]:
         jobs.append((stage, " / ".join(rest) or stage, rows["s"].sum(), rows["max_rss"].max()))
     table = pd.DataFrame(jobs, columns=["stage", "job", "seconds", "memory"])
     by_stage = table.sort_values("seconds", ascending=False).groupby("stage", as_index=False)
-    records = by_stage.agg(
+    return by_stage.agg(
         jobs=("job", "size"),
         longest=("seconds", "max"),
         longest_job=("job", "first"),
         memory_mb=("memory", "max"),
         seconds=("seconds", "sum"),
     ).to_dict("records")
-    return sorted(records, key=lambda one: [*RUNNING_ORDER, one["stage"]].index(one["stage"]))

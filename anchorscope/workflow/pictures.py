@@ -3,9 +3,8 @@
 Snakemake reads this module at every start, so drawing code is imported only when it draws.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -45,8 +44,8 @@ def draw(
     tables: Mapping[str, pd.DataFrame],
     request: dict[str, Any],
     made: Mapping[str, Any],
-) -> tuple[Any, Callable[[], Sequence[Any]]]:
-    """Draw a picture; return its chart and a function for all charts its page can switch to.
+) -> dict[str, Any]:
+    """Draw a picture; return its chart, then all others that its page can switch to, by label.
 
     Args:
         view: The suffix of the picture's file name, empty for the figure itself.
@@ -62,12 +61,10 @@ def draw(
         request["notes"] = model_notes(made, request["panels"])
     drawn = [tables[name] for name in picture.tables]
     if picture.drawn_by != FIGURE.drawn_by:
-        return picture.chart(*drawn, **request), tuple
-    from anchorscope.figures.figure_data import at_readout
+        return {"": picture.chart(*drawn, **request)}
     from anchorscope.figures.figure_main import choices
 
-    if view:  # the figure's own page switches between all read-outs
+    if view:
         site, position = view.split("-")
         request["readout"] = (site, position)
-        drawn[0] = at_readout(drawn[0], (site, position))
-    return picture.chart(*drawn, **request), partial(choices, *drawn, **request)
+    return choices(*drawn, **request)

@@ -23,9 +23,8 @@ from figure_tables import (
     views,
 )
 
-from anchorscope.figures.figure_axis import PERCENT
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
-from anchorscope.figures.figure_main import chart, delta_axis
+from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_style import style_of
 
 STORED = Path(__file__).parents[1] / "data" / "figure.png"
@@ -130,26 +129,3 @@ def test_dash_and_marker_tell_all_series_apart_at_any_depth(layers: int) -> None
     assert drawn["marker"].nunique() == 8
     marks = drawn.groupby("series")["mark"].sum()
     assert len(marks) == 16 and marks.between(min(layers, 7), 9).all()
-
-
-def test_long_titles_and_names_wrap_and_widen_nothing() -> None:
-    long = "A model whose name takes sixty characters, of version 1.0-Instruct"
-    spec = draw(panels=[("one", long)])
-    lines, size = spec["title"]["text"], spec["title"]["fontSize"]
-    assert " ".join(lines) == TITLE and len(lines) > 1
-    assert max(map(len, lines)) * 0.6 * size <= size_of(as_svg(spec))[0]
-    shown = spec["concat"][0]["vconcat"][0]["title"]["text"]
-    assert " ".join(shown) == long and len(shown) == 2
-    narrow = draw(panels=MODELS[:1])
-    assert size_of(as_svg(spec))[0] == pytest.approx(size_of(as_svg(narrow))[0], abs=1)
-
-
-def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
-    high = table()["ci_high"]
-    raised = table().assign(ci_high=high.mask(table()["model"] == "one", high.clip(lower=19.5)))
-    svg = as_svg(chart(raised, *swapped(), **LOOKS).to_dict())
-    moved = r'delta_p_\d_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)'
-    tops = re.findall(moved, svg)
-    assert len(tops) == 2 and len(set(tops)) == 1
-    curves = [{"value": 0, "low": -3, "high": top, "thin": False} for top in (14, 19.5, 20, 39, -1)]
-    assert all((delta_axis(pd.DataFrame([row])).ticks or PERCENT)[0][1] % 20 for row in curves)

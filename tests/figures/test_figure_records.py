@@ -2,10 +2,6 @@
 
 from typing import Any
 
-from figure_tables import claims_of, crossing_of, curve_of, details, words
-from handmade import drawn
-
-from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_notes import model_notes, no_answer_note
 
 MODELS = [("small", "Small"), ("large", "Large")]
@@ -51,12 +47,3 @@ def test_details_say_what_a_chat_template_does_and_what_weights_were_before() ->
         "Small: weights dequantised from Q4_1.",
         f"Large: {none}.",
     ]
-
-
-def test_the_caption_or_the_details_hold_the_notes() -> None:
-    note = no_answer_note(RECORDS, MODELS, DATASETS).replace("\u00a0", " ")
-    named: Any = {"panels": MODELS[:1], "datasets": DATASETS[:1]}
-    curve, *swapped = (made(*named.values(), 4) for made in (curve_of, crossing_of, claims_of))
-    none = (table.head(0) for table in swapped)
-    spec = drawn(chart, curve, *none, no_answers=note, notes=["Last."], **named)
-    assert note in words(spec) and details(spec).endswith("Last.")

@@ -26,8 +26,8 @@ from figure_tables import (
     views,
 )
 
-from anchorscope.figures import figure_axis, figure_pathway
-from anchorscope.figures.figure_axis import axis_of, layers_of, x_channel
+from anchorscope.figures import figure_axis
+from anchorscope.figures.figure_axis import layers_of, x_channel
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart, readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, style_of
@@ -91,8 +91,12 @@ def columns(spec: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 def line_of(panel: dict[str, Any]) -> dict[str, Any]:
     """Encodings of a panel's line, or of its line with a signal."""
-    lines = (view for view in views(panel, "line") if "faint" not in view.get("name", ""))
-    return next(lines)["encoding"]
+    return next(view for view in views(panel, "line") if not faint(view))["encoding"]
+
+
+def faint(view: dict[str, Any]) -> bool:
+    """Whether a line is the grey one of layers without a signal."""
+    return view["encoding"]["color"].get("value") == NO_SIGNAL
 
 
 def note_of(panel: dict[str, Any]) -> str:
@@ -105,7 +109,7 @@ def test_legend_has_the_eight_series_in_the_papers_order_colours_and_dashes() ->
     spec = usual()
     for panel, *_ in columns(spec):
         line = line_of(panel)
-        assert line["color"]["condition"]["scale"] == {"domain": LEGEND, "range": CYCLE}
+        assert line["color"]["scale"] == {"domain": LEGEND, "range": CYCLE}
         dashes = line["strokeDash"]["scale"]["range"]
         assert dashes == dashes[:2] * 4 and dashes[0] == [1, 0] and dashes[1][1] > 0
     shapes = next(v for v in views(spec, "point") if "strokeDash" in v["encoding"])
@@ -134,15 +138,7 @@ def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layers", "ticks"),
-    [
-        (1, [0]),
-        (3, [0, 1, 2]),
-        (10, list(range(10))),
-        (16, [0, 5, 10, 15]),
-        (36, [0, 10, 20, 30]),
-        (64, [0, 20, 40, 60]),
-    ],
+    ("layers", "ticks"), [(1, [0]), (3, [0, 1, 2]), (16, [0, 5, 10, 15]), (64, [0, 20, 40, 60])]
 )
 def test_layer_ticks_follow_depth(layers: int, ticks: list[int]) -> None:
     axis = x_channel(layers_of(figure_axis.LAYERS, layers)).to_dict()
@@ -157,7 +153,7 @@ def test_lines_and_bands_are_the_tables_knockout_rows() -> None:
     wanted = table.query("model == 'llama-3.2-1b' and condition == 'knockout' and anchor != 'all'")
     for name, column in (("value", "delta_p"), ("low", "ci_low"), ("high", "ci_high")):
         assert sorted(drawn[name]) == pytest.approx(sorted(wanted[column]), abs=0.006)
-    (band,) = views(panel, "area")
+    band = next(views(panel, "area"))
     assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("low", "high")
 
 
@@ -172,18 +168,15 @@ def test_thin_points_are_crosses_beside_the_line_and_named() -> None:
     drawn = pd.DataFrame(points(spec, panel)).set_index("series")
     rows = drawn.loc["Q-Anchored (NQ)"]
     assert list(rows["layer"][rows["thin"]]) == [3, 4, 9] and rows["value"].notna().all()
-    for kind in ("line", "area"):
-        assert next(views(panel, kind))["transform"][0]["filter"] == "!datum.thin"
-    assert not set(rows["run"][rows["thin"]]) & set(rows["run"][~rows["thin"]])
+    assert not (rows["strong"] | rows["faint"])[rows["thin"]].any()
     assert line_of(panel)["y"]["scale"]["domain"][0] > -100, "a cross has no band"
     lone = drawn.loc["Q-Anchored (PopQA)"]
     assert list(lone["layer"][lone["mark"] & ~lone["thin"]]) == [7]
     assert "Llama-3.2-1B on NQ, Q-Anchored at layers 3–4, 9" in details(spec)
     assert "Crosses: too few samples to rely on." in caption(spec)
-    assert "review" not in json.dumps(spec["title"])
     table["n"] = (table["n"] / 10).round()
     few = draw(table)["title"]
-    assert few["text"].endswith("(preview)") and "at least 300 rows" in " ".join(few["subtitle"])
+    assert few["text"].endswith("(preview)") and "preview" not in spec["title"]["text"]
 
 
 def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> None:
@@ -207,19 +200,16 @@ def test_layers_without_signal_are_thin_and_grey_and_named(no: Any) -> None:
     weak = (table["model"] == "llama-3.2-3b") & (table["dataset"] == "hotpotqa")
     table.loc[weak & table["layer"].isin([0, 1, 2, 9]), "signal"] = no
     spec = draw(table)
-    for index in (0, 1):
-        for part in columns(spec)[index]:
-            rows = [row for row in points(spec, part) if not row["edge"]]
-            grey = {(row["dataset"], row["layer"]) for row in rows if not row["signal"]}
-            assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
-            assert not any(row["mark"] for row in rows if not row["signal"])
-            (faint,) = [one for one in views(part, "line") if "faint" in one.get("name", "")]
-            assert faint["encoding"]["color"]["value"] not in CYCLE
-            assert "strokeDash" not in faint["encoding"]
-            (strong,) = [one for one in views(part, "line") if one is not faint]
-            assert faint["mark"]["strokeWidth"] < strong["mark"]["strokeWidth"]
-        scale = line_of(columns(spec)[index][0])["color"]["condition"]["scale"]
-        assert scale["range"] == [*CYCLE, NO_SIGNAL]
+    for index, (part,) in enumerate(columns(spec)):
+        rows = points(spec, part)
+        grey = {(row["dataset"], row["layer"]) for row in rows if not row["signal"]}
+        assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
+        assert not any(row["mark"] or row["strong"] for row in rows if not row["signal"])
+        (thin,) = filter(faint, views(part, "line"))
+        (strong,) = (one for one in views(part, "line") if one is not thin)
+        assert "strokeDash" not in thin["encoding"]
+        assert thin["mark"]["strokeWidth"] < strong["mark"]["strokeWidth"]
+        assert line_of(part)["color"]["scale"]["range"] == [*CYCLE, NO_SIGNAL]
     assert ">no signal<" in drawing(spec) and ">no signal<" not in drawing(usual())
     said = "No signal (thin grey): Llama-3.2-3B on HotpotQA at layers 0–2, 9. At these layers"
     assert said in details(spec) and "Nothing can be concluded from ΔP or flips there." in details(
@@ -232,26 +222,21 @@ def test_a_line_without_signal_is_grey_as_far_as_the_points_beside_it() -> None:
     table = curve_of([("m", "M")], [("d", "D")], 7)
     table.loc[table["layer"].isin([2, 3, 5]), "signal"] = False
     spec = draw(table, panels=[("m", "M")], datasets=[("d", "D")])
-    for part in columns(spec)[0]:
-        rows = [r for r in points(spec, part) if not (r["series"][0] == "A" or r.get("chance"))]
-        runs = [[r["layer"] for r in rows if r["run"] == run] for run in range(5)]
-        assert runs == [[0, 1], [1, 2, 3, 4], [4], [4, 5, 6], [6]]
-        for row in rows:
-            assert row["signal"] == (row["run"] % 2 == 0) and not (row["edge"] and row["mark"])
+    rows = [row for row in points(spec, columns(spec)[0][0]) if row["series"][0] == "Q"]
+    assert [row["layer"] for row in rows if row["strong"]] == [0, 1, 4, 6]
+    assert [row["layer"] for row in rows if row["faint"]] == [1, 2, 3, 4, 5, 6]
+    assert {4, 6} <= {row["layer"] for row in rows if row["mark"]}, "no line reaches them"
 
 
-def test_the_layers_of_most_cells_are_named_once_and_a_cell_without_a_signal_is_told() -> None:
+def test_every_cell_is_named_with_its_layers_without_a_signal() -> None:
     table = table_of()
     table.loc[table["layer"] < 3, "signal"] = False
     nq = (table["model"] == "llama-3.2-1b") & (table["dataset"] == "nq")
-    table.loc[nq, ["signal", "cell_signal"]] = False
-    table.loc[table["dataset"] == "popqa", "cell_signal"] = False
+    table.loc[nq, "signal"] = False
     spec = draw(table, told=judged(claims(), "no", "signal", dataset="popqa"))
     assert "Shown: signal in 6 of 8, " in caption(spec)
     said = details(spec)
-    assert "Llama-3.2-1B on NQ at every layer; all other cells at layers 0–2. At" in said
-    whole = "No signal in the cell as a whole: Llama-3.2-1B on PopQA; Llama-3.2-3B on PopQA."
-    assert whole in said
+    assert "Llama-3.2-1B on NQ at every layer; Llama-3.2-3B on PopQA at layers 0–2;" in said
 
 
 PATHWAY = {
@@ -277,7 +262,7 @@ def test_the_pair_term_stands_beside_that_with_tokens_blocked_of_the_pairs_that_
         assert low <= 0 < rows["high"].max() <= high
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
     said = "interaction in 8 of 8, own answer in 8 of 8, through the exact tokens in 8 of 8"
-    assert said in caption(spec) and figure_pathway.NOT_CROSSED in details(usual())
+    assert said in caption(spec)
 
 
 def _same(rows: pd.DataFrame, table: pd.DataFrame, terms: dict[str, str]) -> None:
@@ -343,75 +328,27 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_
     said = details(spec)
     assert f"Cannot be judged, through the exact tokens: {name} (12 of 50 pairs)." in said
     assert f"Cannot be judged, truth: {name} (the answers are not the model's own)." in said
-    assert f"Middle row shows wrong answers: {name}." in said
     counted = "through the exact tokens in 7 of 7, truth in 7 of 7 cells. "
     assert counted + "Middle row: wrong answers in 1 of 8 cells." in caption(spec)
 
 
-def test_a_cell_in_which_nothing_could_be_swapped_has_no_lines_below_and_is_named() -> None:
-    crossing = crossed()
-    none = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
-    spec = draw(table_of(), crossing[~none])
-    _, *below = columns(spec)[1]
-    for panel in below:
-        assert {row["dataset"] for row in points(spec, panel)} == {"PopQA", "TriviaQA", "HotpotQA"}
-    assert "No two answers could be swapped: Llama-3.2-3B on NQ." in details(spec)
-    alone = draw(table_of(), crossing[crossing["model"] == "llama-3.2-1b"])
-    assert note_of(columns(alone)[1][1]) == "not measured"
-
-
-def test_below_the_least_number_of_pairs_a_panel_is_empty_and_says_how_many_there_are() -> None:
+def test_panels_without_enough_pairs_say_so() -> None:
     crossing, quantity = crossed(), crossed()["quantity"]
     model, nq = crossing["model"] == "llama-3.2-3b", crossing["dataset"] == "nq"
-    one = crossing["dataset"] == DATASETS[0][0]
     crossing.loc[model & quantity.isin(["pair_right", "pair_wrong"]), "n"] = 2
-    crossing.loc[model & one & (quantity == "pair_wrong"), "n"] = 4
     crossing.loc[model & nq & (quantity == "pair_gold"), "n"] = 12
     _, middle, lower = columns(spec := draw(table_of(), crossing))[1]
-    assert note_of(middle) == "at most 4 of 10 pairs"
+    assert note_of(middle) == "no pairs, or too few"
     assert points(spec, middle) == []
     assert {row["dataset"] for row in points(spec, lower)} == {"PopQA", "TriviaQA", "HotpotQA"}
     assert "Middle row: wrong answers" not in caption(spec)
     alone = draw(table_of(), crossing[model & nq], datasets=[("nq", "NQ")])
-    _, middle, lower = columns(alone)[1]
-    assert note_of(middle) == "2 of 10 pairs"
-    assert note_of(lower) == "12 of 50 pairs"
-
-
-def test_the_axis_of_the_pair_has_no_labels_nearer_than_a_step() -> None:
-    rows = pd.DataFrame({"value": [0.001, -0.002]}).eval("low = value").eval("high = value")
-    ticks = axis_of(rows, "logits", step=figure_pathway.STEP).ticks
-    assert ticks == ((-0.027, 0.026), [0])
-
-
-def test_caption_states_readout_groups_n_and_interval() -> None:
-    table = table_of()
-    table.loc[(table["dataset"] == "nq") & (table["anchor"] == "all"), "n"] = 812
-    spec = draw(table)
-    text, more = caption(spec), details(spec)
-    assert text.startswith(
-        "Read-out mlp/final; groups formed anew at each layer, by the flips there; "
-    )
-    assert "n = 812 to 1,000 samples per cell; 95 % intervals." in text
-    assert (
-        "Intervals: pointwise 95 % bootstrap intervals, widened by the variance of refitted probes."
-        in more
-    )
-
-
-@pytest.mark.parametrize(("count", "names"), [(1, 8), (4, 2), (5, 1)])
-def test_any_number_of_models_and_datasets_is_drawn(count: int, names: int) -> None:
-    models = [(f"m{i}", f"Model {i}") for i in range(count)]
-    datasets = [(f"d{i}", f"Data {i}") for i in range(names)]
-    spec = draw(curve_of(models, datasets, 3), panels=models, datasets=datasets)
-    assert len(spec["concat"]) == count and spec["columns"] == {1: 1, 4: 2, 5: 3}[count]
-    scale = line_of(columns(spec)[0][0])["color"]["condition"]["scale"]
-    assert len(set(scale["range"])) == len(set(scale["domain"])) == 2 * names
+    assert [note_of(panel) for panel in columns(alone)[1][1:]] == 2 * ["no pairs, or too few"]
 
 
 def test_equal_labels_are_told_apart_by_their_keys() -> None:
     spec = draw(table_of(), datasets=[("popqa", "QA"), ("nq", "QA")])
-    domain = line_of(columns(spec)[0][0])["color"]["condition"]["scale"]["domain"]
+    domain = line_of(columns(spec)[0][0])["color"]["scale"]["domain"]
     assert domain[::2] == ["Q-Anchored (QA [popqa])", "Q-Anchored (QA [nq])"]
 
 
@@ -419,7 +356,7 @@ def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: P
     odd = '</script><img src=x onerror=alert(1)> & "it\'s" `${x}` {y} ∆ 问'
     table = curve_of([("m", odd)], [("d", odd)], 4)
     looks: Any = {"title": odd, "panels": [("m", odd)], "datasets": [("d", odd)]}
-    paths = save(chart(table, NOT_CROSSED, NO_CLAIMS, **looks), tmp_path / "f")
+    paths = save({"": chart(table, NOT_CROSSED, NO_CLAIMS, **looks)}, tmp_path / "f")
     assert [p.name for p in paths] == "f.vl.json f.html f.svg f.pdf f.png".split()
     assert sorted(tmp_path.iterdir()) == sorted(paths)
     spec, page, svg, pdf, png = (p.read_bytes() for p in paths)
@@ -438,7 +375,7 @@ def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: P
 def test_failing_draw_leaves_no_file(tmp_path: Path) -> None:
     broken = alt.Chart(alt.Data(values=[])).mark_point().encode(x="a:Q")
     with pytest.raises(AnchorscopeError, match="cannot draw the figure"):
-        save(broken.transform_filter("datum.("), tmp_path / "f")
+        save({"": broken.transform_filter("datum.(")}, tmp_path / "f")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -476,16 +413,14 @@ def test_title_and_caption_may_be_left_out() -> None:
     assert usual()["title"]["text"] and usual()["title"]["subtitle"]
 
 
-def test_a_headline_layer_has_the_colour_of_its_dataset_and_a_shared_one_is_grey() -> None:
+def test_upright_lines_stand_at_the_headline_layers() -> None:
     table = table_of()
-    nq, at = table["dataset"] == "nq", table["layer"] == 3
-    table.loc[nq, "headline"] = at[nq]
+    nq = table["dataset"] == "nq"
+    table.loc[nq, "headline"] = table["layer"][nq] == 3
     spec = draw(table)
-    panel = columns(spec)[0][0]
-    (lines,) = [view for view in views(panel, "rule") if view.get("name", "").endswith("upright")]
-    drawn = spec["datasets"][lines["data"]["name"]]
-    assert {one["layer"]: one["series"] for one in drawn} == {3: "Q-Anchored (NQ)", 7: None}
-    assert lines["encoding"]["color"]["condition"]["test"] == "isValid(datum.series)"
+    rules = [view for view in views(columns(spec)[0][0], "rule") if "x" in view["encoding"]]
+    (drawn,) = (spec["datasets"][rule["data"]["name"]] for rule in rules)
+    assert {one["layer"] for one in drawn} == {3, 7}
 
 
 MODEL, ALPHA = [("m", "Model at home")], [("a", "Alpha")]
@@ -503,7 +438,7 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
     for cell, (site, position) in zip(spec["concat"], some, strict=False):
         here = curve[(curve["site"] == site) & (curve["position"] == position)]
         wanted = here[(here["condition"] == "knockout") & (here["anchor"] != "all")]
-        got = [row["value"] for row in points(spec, cell["vconcat"][0]) if not row["edge"]]
+        got = [row["value"] for row in points(spec, cell["vconcat"][0])]
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
     ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in spec["concat"]}
     assert len(ranges) == 1
@@ -511,5 +446,5 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
         "4 read-outs; groups formed anew at each layer, by the flips there;"
     )
     said = details(spec)
-    assert "No signal (thin grey): Model at home at attn/final on Alpha; " in said
+    assert "No signal (thin grey): Model at home at attn/final on Alpha at every layer; " in said
     assert said.endswith("Model at home at mlp/last_answer on Alpha.")

@@ -154,25 +154,6 @@ def test_questions_that_were_left_out_are_counted_by_reason(
     ) in found
 
 
-def test_after_the_table_stand_what_is_made_and_two_sentences(tmp_path: Path) -> None:
-    end = eight_cells(tmp_path, False).rpartition("|\n")[2].strip().splitlines()
-    made = [line for line in end if line.startswith("- ")]
-    assert [re.match(r"- `(\w+)`: ", line)[1] for line in made] == [*SAYS]  # type: ignore[index]
-    rest = [line for line in end if line and line not in made]
-    assert len(rest) == 2 and all(line.count(". ") == 0 for line in rest)
-    assert rest[0].startswith("ΔP and flips are descriptive and support no claim")
-    assert rest[1].startswith('"Not shown" is no evidence of absence')
-
-
-def test_the_files_of_a_run_hold_text_and_references(
-    tiny_run: Workspace, config: RunConfig, said: str
-) -> None:
-    figures = tiny_run.results / "figures"
-    written = (figures / "tiny.methods.md").read_text(encoding="utf-8")
-    assert written.replace("\u00a0", " ") == said
-    assert (figures / "tiny.bib").read_text("utf-8") == methods.references(config, "tiny")
-
-
 def parsed(text: str) -> dict[str, dict[str, str]]:
     """Entries of BibTeX by key, each with its fields."""
     entries = {}
@@ -191,9 +172,6 @@ def test_the_references_are_those_of_what_a_figure_used(config: RunConfig) -> No
     used |= {"kwiatkowski2019nq", *methods.ALWAYS}
     assert set(parsed(methods.references(config, "llama-3.2"))) == used | {"grattafiori2024llama3"}
     assert set(parsed(methods.references(config, "qwen3"))) == used | {"yang2025qwen3"}
-    own = config.models["tiny-llama"].model_copy(update={"train": None, "local": "x", "label": "X"})
-    other = config.model_copy(update={"models": config.models | {"tiny-llama": own}})
-    assert "No reference is known here for the model X." in methods.references(other, "tiny")
 
 
 def test_every_entry_is_whole_and_can_be_chosen(config: RunConfig) -> None:

@@ -11,7 +11,7 @@ import verdicts
 from report.test_verdicts import MODELS, NAMED, Tables, config_of, plain
 
 from anchorscope.experiments.crossing.claims import ON_PAIRS
-from anchorscope.report import cell_summary, methods
+from anchorscope.report import cell_summary
 from anchorscope.report.cell_summary import ends, figures, p_value
 
 LEAST = 2001
@@ -108,23 +108,3 @@ def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> No
     for phrase, _ in expected:
         assert phrase in said
     assert sorted(large(said)) == sorted(n for _, numbers in expected for n in numbers)
-
-
-def test_methods_say_of_each_number_the_n_of_its_row(root: Path) -> None:
-    said = plain(methods.text(config_of(root), "f"))
-    knockout = {"condition": "knockout", "anchor": "all", "headline": True}
-    heads = [of("", key, **knockout) for key, _ in MODELS]
-    wrong = [round(head["n"] * (1 - head["answer_accuracy"])) for head in heads]
-    right = [head["n"] - one for head, one in zip(heads, wrong, strict=True)]
-    whole = sum(head["n"] for head in heads)
-    assert f"{whole:,} answers, {sum(right):,} right and {sum(wrong):,} wrong" in said
-    for place, (key, label) in enumerate(MODELS):
-        line = said.partition(f"| {label} on Data |")[2].partition("| Model")[0]
-        assert line.startswith(f" {right[place]:,}; {wrong[place]:,} | {heads[place]['layer']} of ")
-        for claim in ON_PAIRS:
-            row = of(".claims", key, claim=claim)
-            first, _, second = evidence(row).partition("|")
-            judged = row["verdict"] in ("yes", "no")
-            pattern = rf"{re.escape(first)}[^|]*, {re.escape(second)}"
-            assert bool(re.search(pattern, line)) == judged
-            assert (f"{row['n']:,} pairs" in line) == judged

@@ -13,11 +13,10 @@ from figure_tables import judged, pictured, uncounted
 from verdicts import VERDICTS, said_of
 
 from anchorscope.config.settings import Config
-from anchorscope.experiments.crossing.claims import LEAVES_OPEN, ON_PAIRS, SAYS
+from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_pathway import CLAIMED
 from anchorscope.report import cell_summary, methods
-from anchorscope.storage.files import read_csv
 
 MODELS = [(f"m{k}", f"Model {k}") for k in range(5)]
 DATASETS = [("d", "Data")]
@@ -144,23 +143,6 @@ def test_a_caption_counts_cells_and_names_those_where_a_claim_is_not_made(
         assert group.endswith(f"({row['reason']}")
 
 
-@pytest.mark.parametrize("verdict", VERDICTS)
-def test_a_claim_has_one_verdict_in_all_texts(verdict: str, tmp_path: Path) -> None:
-    """All cells alike: what is made nowhere is said to be made nowhere."""
-    told = judged(TABLES[".claims"], verdict, *ON_PAIRS)
-    found = texts(TABLES | {".claims": told}, tmp_path)
-    for claim in ON_PAIRS:
-        end = f"; {LEAVES_OPEN[claim]}" if claim in LEAVES_OPEN else ""
-        made = f"- `{claim}`: {SAYS[claim]}{end}.\n"
-        assert (made in found["methods"]) == (verdict == "yes")
-        shown, _, lost = found["figure"].partition("Not shown: ")
-        assert (f"{CLAIMED[claim]} in 5 of 5" in shown) == (verdict == "yes")
-        assert (CLAIMED[claim] in lost.partition(".")[0]) == (verdict == "no")
-    if verdict not in ("yes", "no"):
-        words = ", ".join(CLAIMED[claim] for claim in CLAIMED if claim != "signal")
-        assert f"Cannot be judged: {words}." in found["figure"]
-
-
 def test_a_table_without_numbers_is_told_without_nan(tmp_path: Path) -> None:
     told = claims().copy()
     through = (told["claim"] == "through_eq") & told["verdict"].isin(["yes", "no"])
@@ -207,12 +189,3 @@ def test_the_panel_of_truth_calls_wrong_answers_own_unless_all_were_given(given:
     drawn = {str(row["quantity"]) for row in rows if "quantity" in row}
     wrong = {"wrong answers", "own wrong answers"}
     assert drawn & wrong == {"wrong answers" if given else "own wrong answers"}
-
-
-def test_the_tables_of_claims_read_from_a_file_say_the_same(
-    tmp_path: Path, said: dict[str, str]
-) -> None:
-    tables = TABLES | {".claims": claims()}
-    verdicts.write(tables, tmp_path, "f")
-    read = {end: read_csv(tmp_path / "tables" / f"f{end}.csv") for end in tables}
-    assert captions(read) == {"figure": said["figure"]}

@@ -23,9 +23,9 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     rows = rows[rows["anchor"].isin(draw.ANCHORS)]
     points = data.numbered(rows, "unknown", 100)
     points = points.assign(chance=points["groups"] == RANDOM.name, condition=points["groups"])
-    lines = data.in_runs(data.by_group(points), ["groups", "condition"])
+    lines = data.in_lines(data.by_group(points), ["groups", "condition"])
     series = draw.paper_series(request.datasets)
-    panel = Panel("unknown", lines, REFUSED, TIPS)
+    panel = Panel(lines, REFUSED, TIPS)
     return Picture(by_model(request), series, [panel], _caption(rows, request))
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
-import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.knockout import controls
@@ -14,7 +13,6 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import auc_axis, axis_of
-from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.figure_style import Series
 
@@ -37,11 +35,9 @@ LOOKS: Sequence[tuple[str, Sequence[float], str]] = (
 )
 """Colour, dash and marker of the lines of flips, in the order of `controls.flipping`."""
 KEYS = ["model", "dataset", "site", "position", "layer"]
-OF_CURVE = ["n", "signal", "cell_signal"]
-HEADINGS = {
-    "auc": "How well right and wrong answers are told apart",
-    "flips": "Samples whose verdict flips when these tokens are blocked",
-}
+OF_CURVE = ["n", "signal"]
+AUC_HEADING = "How well right and wrong answers are told apart"
+FLIPS_HEADING = "Samples whose verdict flips when these tokens are blocked"
 TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 
 
@@ -70,18 +66,18 @@ def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -
     """
     everyone = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
     data.require(everyone, [*KEYS, *OF_CURVE])
-    known = everyone[[*KEYS, *OF_CURVE]].drop_duplicates(KEYS)
+    known = data.labelled(everyone[[*KEYS, *OF_CURVE]].drop_duplicates(KEYS), request)
     drawn = table.filter(["model", "dataset", *controls.columns()])
-    rows = data.shown(drawn, request, [*controls.AUCS])
-    rows = rows.merge(data.labelled(known, request)[[*KEYS, *OF_CURVE]], how="left", on=KEYS)
-    lines = {"auc": AUCS, "flips": flips()}
-    every = lines["auc"] | lines["flips"]
-    series = [one for name, one in every.items() if name in rows and rows[name].notna().any()]
-    aucs, shares = _lines(rows, lines["auc"], 1), _lines(rows, lines["flips"], 100)
-    axes = {"auc": auc_axis(aucs, least=0.5), "flips": axis_of(shares, "Flips (%)", 20, 10)}
+    rows = data.shown(drawn, request, [*controls.AUCS]).merge(known, how="left", on=KEYS)
+    shown = AUCS | flips()
+    series = [one for name, one in shown.items() if name in rows and rows[name].notna().any()]
+    aucs, shares = _lines(rows, AUCS, 1), _lines(rows, flips(), 100)
     panels = [
-        Panel(name, some, axes[name], TIPS, heading=HEADINGS[name], under=_under)
-        for name, some in (("auc", aucs), ("flips", shares))
+        Panel(lines, axis, TIPS, heading=heading, under=figure_panel.headlines)
+        for lines, axis, heading in (
+            (aucs, auc_axis(aucs, least=0.5), AUC_HEADING),
+            (shares, axis_of(shares, "Flips (%)", 20, 10), FLIPS_HEADING),
+        )
     ]
     return Picture(by_cell(request), series, panels, _caption(rows, request))
 
@@ -91,18 +87,11 @@ def _lines(rows: pd.DataFrame, lines: Mapping[str, Series], factor: float) -> pd
     parts = []
     for number, (name, series) in enumerate(lines.items()):
         ends = "auc" if name == "probe_auc" else "no band"
-        part = data.numbered(rows, name, factor, n="n", ends=ends)
-        signal = part["signal"] | (name in NOT_OF_THE_PROBE)
         look = {"series": series.name, "marker": series.marker, "offset": number}
-        parts.append(part.assign(**look, signal=signal))
-    drawn = data.in_runs(pd.concat(parts), numbers=["headline"])
+        part = data.numbered(rows, name, factor, n="n", ends=ends, **look)
+        parts.append(part.assign(signal=part["signal"] | (name in NOT_OF_THE_PROBE)))
+    drawn = data.in_lines(pd.concat(parts), numbers=["headline"])
     return drawn.assign(mark=drawn["mark"] & drawn["marker"].notna())
-
-
-def _under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-    """Draw an upright line at the headline layer."""
-    layers = rows["layer"][rows["headline"] > 0].unique()
-    return figure_panel.upright(pd.DataFrame({"layer": layers}), frame.x)
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:

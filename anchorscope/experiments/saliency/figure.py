@@ -1,7 +1,5 @@
 """Pictures of saliency: densities by group, and AUC for the group by layer."""
 
-import math
-from dataclasses import replace
 from functools import partial
 
 import pandas as pd
@@ -9,10 +7,9 @@ import pandas as pd
 from anchorscope.experiments.flip_figure import EXACT, RANDOM, points_of
 from anchorscope.experiments.saliency import COLUMNS
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
-from anchorscope.figures.figure_axis import Axis, Ticks, auc_axis, ticks_of
+from anchorscope.figures.figure_axis import Axis, auc_axis, axis_of
 from anchorscope.figures.figure_picture import (
     Caption,
-    Column,
     Panel,
     Picture,
     Request,
@@ -55,17 +52,18 @@ def density(table: pd.DataFrame, request: Request) -> Picture:
         x=[float(f"{x:.4g}") for x in points["x"]],
         thin=False,
     )
-    lines = data.in_runs(points, ["tokens", "condition"], x="x").assign(mark=False)
-    across, up = _density_ticks(lines)
+    lines = data.in_lines(points, ["tokens", "condition"], x="x").assign(mark=False)
+    low, high = (lines["x"].min(), lines["x"].max()) if len(lines) else (0.1, 1)
+    powers = [10.0**k for k in range(-12, 13) if low <= 10.0**k <= high]
+    across = ((low, high), powers or None)
     below = Axis(f"Saliency ({_unit(rows)})", across, field="x", kind="log", number="~g")
-    panel = Panel("density", lines, Axis("Density", up), DENSITY_TIPS, below)
-    layout = by_cell(request)
-    layout = replace(layout, columns=[_with_auc(column, rows) for column in layout.columns])
+    panel = Panel(lines, axis_of(lines[["value"]], "Density"), DENSITY_TIPS, below)
     what = (
         "Saliency from question tokens to the exact answer tokens; solid: from the exact question "
         "tokens, dotted: from random ones"
     )
-    return Picture(layout, [*GROUPS.values()], [panel], _caption(rows, what, request, intervals=""))
+    caption = _caption(rows, what, request, intervals="")
+    return Picture(by_cell(request), [*GROUPS.values()], [panel], caption)
 
 
 @as_chart
@@ -74,8 +72,8 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     rows = _rows(table, request)
     everyone = rows[(rows["part"] == "layer") & (rows["anchor"] == "all")]
     points = points_of(everyone, AUCS, 1).assign(series=lambda one: one["dataset"])
-    auc = data.in_runs(points, ["tokens", "condition"])
-    panel = Panel("auc", auc, partial(auc_axis, title="AUC for Q", least=0.5), LAYER_TIPS)
+    auc = data.in_lines(points, ["tokens", "condition"])
+    panel = Panel(auc, partial(auc_axis, title="AUC for Q", least=0.5), LAYER_TIPS)
     what = (
         "AUC with which saliency from the exact question tokens to the exact answer tokens "
         "separates Q- from A-Anchored; dotted: from random question tokens"
@@ -85,11 +83,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """Return the rows at the read-out in which some sample counts.
-
-    Raises:
-        AnchorscopeError: Columns are missing.
-    """
+    """Return the rows at the read-out in which some sample counts."""
     rows = data.shown(table, request, COLUMNS)
     return rows[rows["n_paired"] > 0]
 
@@ -97,34 +91,6 @@ def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
 def _unit(rows: pd.DataFrame) -> str:
     """Return the unit of the flow."""
     return UNITS.get(str(rows["loss"].iloc[0]) if len(rows) else "logit", "logits")
-
-
-def _with_auc(column: Column, rows: pd.DataFrame) -> Column:
-    """Add the AUC of the summed flow for the groups to the heading of a cell's column."""
-    cell = rows[(rows["model"] == column.of["model"]) & (rows["dataset"] == column.of["dataset"])]
-    sums = cell[(cell["part"] == "sum") & (cell["anchor"] == "all")]
-    words = [column.below]
-    for one in sums.dropna(subset=["auc"]).head(1).to_dict("records"):
-        words.append(f"AUC {one['auc']:.2f}")
-        words.append(f"random {one['random_auc']:.2f}{'' if one['signal'] else ', no signal'}")
-    return replace(column, below=", ".join(filter(None, words)))
-
-
-def _density_ticks(points: pd.DataFrame) -> tuple[Ticks, Ticks]:
-    """Return range and ticks of x, which is logarithmic, and of y, shared by all panels."""
-    if points.empty:
-        return ((0.1, 1), [0.1, 1]), ((0, 1), [0, 1])
-    ends = (float(points["x"].min()), float(points["x"].max()))
-    return (ends, _log_ticks(*ends)), ticks_of([float(points["value"].max())])
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    """Return powers of ten as ticks, with steps between them if they are few."""
-    decades = math.log10(high / low)
-    steps = (1, 2, 5) if decades < 1.5 else (1, 3) if decades < 2.5 else (1,)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [float(f"{step}e{power}") for power in powers for step in steps]
-    return [tick for tick in ticks if low <= tick <= high]
 
 
 def _caption(
@@ -150,14 +116,8 @@ def _verdict(sums: pd.DataFrame) -> str:
     known = sums.dropna(subset=["auc"])
     if known.empty:
         return "AUC for the group: one group is empty." if len(sums) else ""
-    text = f"AUC for the group: {_range(known['auc'])}, random {_range(known['random_auc'])}."
-    crossed = sums["crossed_auc"].dropna()
-    if len(crossed):
-        text += f" AUC for whether right answers flip behind another question: {_range(crossed)}."
-    return text
-
-
-def _range(values: pd.Series) -> str:
-    """Return the smallest and largest value with two decimals."""
-    ends = dict.fromkeys(f"{end:.2f}" for end in (values.min(), values.max()))
-    return " to ".join(ends)
+    exact, random = (
+        " to ".join(dict.fromkeys(f"{end:.2f}" for end in (known[name].min(), known[name].max())))
+        for name in ("auc", "random_auc")
+    )
+    return f"AUC for the group: {exact}, random {random}."

@@ -4,7 +4,6 @@ All answers are drawn together, because groups by the knockout's flips share pas
 windows.
 """
 
-import math
 from functools import partial
 
 import altair as alt
@@ -19,19 +18,14 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_picture import (
-    Caption,
-    Layout,
-    Panel,
-    Picture,
-    Request,
-    as_chart,
-    by_cell,
-)
+from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
+from anchorscope.figures.figure_style import Style
 
 NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
 HEIGHT = 1.5
 """Height of a panel, relative to other small panels."""
+CELL = (18, 12)
+"""Smallest width and height of a cell that can hold a number, in CSS pixels."""
 TIPS = {
     **draw.LAYER, "cut": ("layers blocked", ""), "value": ("exact − random, points", ".1f"),
     **draw.INTERVAL,
@@ -41,24 +35,16 @@ TIPS = {
 @as_chart
 def contrast(table: pd.DataFrame, request: Request) -> Picture:
     """Draw the paired difference of flips to the control, a panel per model and dataset."""
-    rows = _rows(table, request)
-    layout = by_cell(request)
-    return Picture(layout, [], [_panel(rows, layout)], _caption(rows, request))
-
-
-def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """Return the rows of all answers at the read-out, at layers that a window can affect.
-
-    Raises:
-        AnchorscopeError: Columns are missing.
-    """
     rows = all_answers(data.shown(table, request, COLUMNS))
-    return rows[rows["layer"] >= rows["first"]]
+    rows = rows[rows["layer"] >= rows["first"]]  # which a window can affect
+    layout = by_cell(request)
+    return Picture(layout, [], [_panel(rows, layout.look)], _caption(rows, request))
 
 
 def _colour(rows: pd.DataFrame) -> alt.Color:
     """Return the colour channel of the contrast: grey without a signal, pale if unsure."""
-    most = _most(rows)
+    largest = 100 * rows["contrast"][rows["signal"]].abs().max()
+    most = max(20, largest) if rows["signal"].any() else 20
     colours = ["#e6a05a", NONE, "#4a98cc"]
     scale = alt.Scale(domain=[-most, 0, most], range=colours, interpolate="rgb")
     legend = alt.Legend(title="Exact − random (points)", orient="bottom", gradientLength=200)
@@ -67,27 +53,14 @@ def _colour(rows: pd.DataFrame) -> alt.Color:
     return alt.Color("value:Q", scale=scale, legend=legend, condition=[grey, pale])
 
 
-def _most(rows: pd.DataFrame) -> int:
-    """Return the end of the colour scale in points, a multiple of 10 and at least 20.
-
-    It covers all values at layers with a signal. Other layers have no colour.
-    """
-    coloured = rows.loc[rows["signal"], "contrast"]
-    largest = 100 * coloured.abs().max() if len(coloured) else 0
-    return max(20, 10 * math.ceil(largest / 10))
-
-
-def _panel(rows: pd.DataFrame, layout: Layout) -> Panel:
+def _panel(rows: pd.DataFrame, look: Style) -> Panel:
     """Return the heat map, with numbers if they fit into its cells."""
     centres = [str(one) for one in sorted(rows["centre"].astype(int).unique())]
     layers = [str(one) for one in range(data.layer_count(rows) if len(rows) else 0)]
-    legible = layout.has_room_for_numbers(len(centres), len(layers), HEIGHT)
-    step = 1 if legible else 5 if len(layers) <= 40 else 10
-    every = math.ceil(1.6 * layout.look.label_size * len(centres) / layout.look.panel_width)
-    below = Axis(
-        "Layers blocked (centre)", names=centres, labelled=centres[:: max(1, every)], field="centre"
-    )
-    beside = Axis("Layer read", names=layers[::-1], labelled=layers[::step], field="read")
+    wide = look.panel_width >= CELL[0] * len(centres)
+    legible = wide and HEIGHT * look.panel_height >= CELL[1] * len(layers)
+    below = Axis("Layers blocked (centre)", names=centres, thinned=True, field="centre")
+    beside = Axis("Layer read", names=layers[::-1], thinned=True, field="read")
     cells = data.numbered(rows, "contrast", 100)
     numbers = dict.fromkeys(("value", "low", "high"), 2)
     cells = cells.filter(["model", "dataset", "layer", "n", "signal", "thin", *numbers]).assign(
@@ -98,7 +71,7 @@ def _panel(rows: pd.DataFrame, layout: Layout) -> Panel:
     )
     cells["written"] = legible & ~cells["thin"] & ~cells["unsure"]
     heat = partial(figure_panel.heat, colour=_colour(rows), number=".0f")
-    return Panel("contrast", cells.round(numbers), beside, TIPS, below, heat, HEIGHT)
+    return Panel(cells.round(numbers), beside, TIPS, below, heat, HEIGHT)
 
 
 def _words(column: pd.Series) -> pd.Series:
