@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 
 from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Samples, Training, text_columns
 from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.detectors.registry import Method
 from anchorscope.passes import activations
-from anchorscope.passes.features import Features, Reordered
+from anchorscope.passes.features import Features, reordered
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.samples import kept, mismatch
@@ -128,7 +127,7 @@ def _samples(
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
     """Return the states of these samples under a condition, in their order."""
     measured, states = activations.read(folder, readout, condition)
-    return Reordered(states, torch.as_tensor(_places(measured, ids, f"{condition} states", folder)))
+    return reordered(states, _places(measured, ids, f"{condition} states", folder))
 
 
 def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: object) -> np.ndarray:

@@ -43,28 +43,25 @@ def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarra
     return ids.get_indexer(pd.Index(partners.astype(str)))
 
 
-def against_control(
-    measured: MeasuredRows, name: str, control: str, *, delta_p: bool = False
-) -> Arm:
+def against_control(measured: MeasuredRows, name: str, control: str) -> Arm:
     """Compare a condition with its control, sample by sample.
 
     A sample counts if it was measured under both and the control is complete.
 
     Returns:
         An arm with these values, [layers, n]: `flips`, whether the predicted class flips; `random`,
-        the share of the control's draws in which it flips; `contrast`, the difference of the two.
-        With `delta_p`, also in percentage points: `delta_p`, `random_delta_p` (mean of the draws)
-        and `delta_p_contrast`.
+        the share of the control's draws in which it flips; `contrast`, the difference of the two;
+        and in percentage points `delta_p`, `random_delta_p` (mean of the draws) and
+        `delta_p_contrast`.
     """
     clean, exact = (measured.values(one)[0] for one in ("clean", name))
     draws = measured.values(control)
     flips = 1.0 * ((exact > 0) != (clean > 0))
     random = ((draws > 0) != (clean > 0)).mean(axis=0)
     counted = ~np.isnan(clean + exact + draws.sum(axis=0)) & measured.control_is_complete(control)
+    points, chance = _delta_p(exact, clean), _delta_p(draws, clean).mean(axis=0)
     values = {"flips": flips, "random": random, "contrast": flips - random}
-    if delta_p:
-        points, chance = _delta_p(exact, clean), _delta_p(draws, clean).mean(axis=0)
-        values |= {"delta_p": points, "random_delta_p": chance, "delta_p_contrast": points - chance}
+    values |= {"delta_p": points, "random_delta_p": chance, "delta_p_contrast": points - chance}
     return Arm(np.ones(len(measured.ids), dtype=bool), counted, values)
 
 

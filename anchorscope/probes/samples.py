@@ -45,7 +45,7 @@ class Readout:
     fold: np.ndarray  # outer fold of each sample, int64 [n]
     layer_of_fold: np.ndarray  # that each outer fold's training samples choose, int64 [folds]
     effects: dict[str, Effects]  # by condition, in the order of the registry
-    others: dict[tuple[str, str], np.ndarray]  # probe, condition → s of draw 0, [layers, n]
+    shuffled: np.ndarray | None  # clean score of the probe of shuffled labels, [layers, n]
 
     @property
     def key(self) -> dict[str, object]:
@@ -174,13 +174,13 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     for name, part in scores.assign(probe=probes).groupby("readout", sort=False, observed=True):
         where = f"read-out {name}"
         by_clean_probe: Scores = {}
-        others: dict[tuple[str, str], np.ndarray] = {}
+        shuffled: np.ndarray | None = None
         for (probe, condition, draw), rows in part.groupby(keys, observed=True):
             s = _matrix(rows, ids, str(condition), where)
             if probe == "clean":
                 by_clean_probe[str(condition), int(str(draw))] = s
             else:
-                others.setdefault((str(probe), str(condition)), s)
+                shuffled = s
         clean = by_clean_probe["clean", 0]
         fold, choosing = _folds(part, clean, ids, z)
         yield Readout(
@@ -190,7 +190,7 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
             fold=fold,
             layer_of_fold=layer_of_fold(choosing),
             effects=_all_effects(by_clean_probe),
-            others=others,
+            shuffled=shuffled,
         )
 
 

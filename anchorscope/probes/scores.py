@@ -1,7 +1,6 @@
 """Out-of-fold scores of each sample by the probe of each layer, under every condition.
 
-The probe itself (`clean`) scores every condition. There are two others. `offset` is the probe with
-its offset refitted, which shows what a mere shift does. `shuffled` is fitted to shuffled labels.
+The probe itself (`clean`) scores every condition. `shuffled` is fitted to shuffled labels.
 Hidden states are read once, by blocks of layers. All work on a block is done while it is in memory.
 """
 
@@ -14,9 +13,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.passes import interventions
-from anchorscope.passes.features import Features, Part, Reordered, blocks
-from anchorscope.probes import fitting, platt
+from anchorscope.passes.features import Features, View, blocks, reordered
+from anchorscope.passes.interventions import REGISTRY
+from anchorscope.probes import fitting
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, Fitted, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, mismatch, places, shuffled, sigmoid
@@ -28,8 +27,7 @@ COLUMNS = {
     "readout": "such as `mlp/final`",
     "condition": "what was blocked or swapped",
     "draw": "number of the random draw",
-    "probe": "`clean`; `offset`, with only the offset refitted; `shuffled`, fitted to shuffled "
-    "labels",
+    "probe": "`clean`, or `shuffled`: fitted to shuffled labels",
     "fold": "the sample's outer fold",
     "c": "inverse penalty",
     **dict.fromkeys(("t", "offset"), "slope and offset of the calibration"),
@@ -103,7 +101,7 @@ class CellScores:
                 self.fitted[readout] = probes["clean"].fitted
                 yield from self._clean(readout, probes)
                 for condition in others:
-                    yield from self._scored(self._measured(readout, condition), probes)
+                    yield self._scored(self._measured(readout, condition), probes)
                     progress.update(n * scored)
 
     def _steps(self) -> tuple[int, int]:
@@ -113,13 +111,13 @@ class CellScores:
         return clean + folds * draws, 1 + folds * (1 + draws) // WORTH_A_FIT
 
     def _measured(self, readout: str, condition: Condition) -> _Measurements:
-        """Read a condition. Samples may only be missing where nothing is fitted."""
+        """Read a condition. Some samples may be missing if it is `partial`."""
         ids, x = self.activations(readout, *condition)
         wanted, n = pd.Index([str(id_) for id_ in ids], dtype=object), len(self.design.ids)
         places = pd.Index(self.design.ids).get_indexer(wanted)
         if (strange := wanted[places < 0]).size:
             what = f"id {strange[0]} has no answer"
-        elif len(places) < n and (condition == CLEAN or _has_offset(*condition)):
+        elif len(places) < n and not REGISTRY[condition[0]].partial:
             what = f"{n - len(places)} of {n} samples have no {condition[0]} activations"
         else:
             return _Measurements(readout, condition, places, x)
@@ -133,9 +131,9 @@ class CellScores:
         everyone = self._measured(readout, CLEAN)
         x, order = everyone.x, np.argsort(everyone.places)
         if (order != np.arange(len(order))).any():
-            x = Reordered(x, torch.as_tensor(order))
+            x = reordered(x, order)
 
-        def learn(x: Part) -> _Probes:
+        def learn(x: View) -> _Probes:
             clean = fitting.fit(x, design, device=device)
             learned = {"clean": ScoredProbes(clean, out_of_fold(clean, x, design.fold))}
             if self.draws:
@@ -161,8 +159,8 @@ class CellScores:
         if null := probes.get("shuffled"):
             yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
 
-    def _scored(self, rows: _Measurements, probes: _Probes) -> Iterator[pd.DataFrame]:
-        """Yield the tables of a condition, scored by the probes, and with a refitted offset."""
+    def _scored(self, rows: _Measurements, probes: _Probes) -> pd.DataFrame:
+        """Return the table of a condition, scored by the probes."""
         design, places, clean = self.design, rows.places, probes["clean"].fitted
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
         s_parts, draw_parts = [], []
@@ -174,11 +172,7 @@ class CellScores:
         if draw_parts:
             self.draws.add(rows.readout, rows.condition, places, np.concatenate(draw_parts))
         s = np.concatenate(s_parts)
-        table = partial(_table, rows.readout, rows.condition, design)
-        yield table(places, "clean", clean, s)
-        if _has_offset(*rows.condition):
-            shifted, offset = _offset_refit(clean, s, design, places)
-            yield table(places, "offset", clean, shifted).assign(offset=offset)
+        return _table(rows.readout, rows.condition, design, places, "clean", clean, s)
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
@@ -195,12 +189,6 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     return Draws(design.ids, weights[usable])
-
-
-def _has_offset(condition: str, draw: int) -> bool:
-    """Return whether the offset is refitted under a condition: a cut that has a control."""
-    cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
-    return draw == 0 and any(cut.name == condition for cut in cuts)
 
 
 def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
@@ -224,16 +212,6 @@ def _shuffled_design(design: Design) -> Design | None:
         return None
     settings = design.settings.model_copy(update={"prior": "balanced"})
     return replace(design.uncalibrated, z=z, settings=settings)
-
-
-def _offset_refit(
-    fitted: Fitted, s: np.ndarray, design: Design, places: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Refit the offset to the other folds; return scores [layers, rows], and offsets flat."""
-    fold, z = design.fold[places], design.z[places]
-    s = s.astype(np.float32).astype(np.float64)  # as the table holds them
-    more = platt.offset_refit(s + fitted.shift[:, fold], z, fold)
-    return s + more, (fitted.offset[:, fold] + more).astype(np.float32).ravel()
 
 
 def _table(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorscope.passes.features import Part
+from anchorscope.passes.features import View
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
@@ -36,7 +36,7 @@ class Standardised:
     values: Tensor
 
 
-def standardise(features: Part, masks: Tensor) -> Standardised:
+def standardise(features: View, masks: Tensor) -> Standardised:
     """Standardise features [layers, n, width] for problems with row weights [problems, n].
 
     Raises:
@@ -58,7 +58,7 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
     return Standardised(x, centre, scale, mean, inv_std, same, *eigen)
 
 
-def as_they_are(features: Part, masks: Tensor) -> Standardised:
+def as_they_are(features: View, masks: Tensor) -> Standardised:
     """Return uncorrelated features of mean 0 unchanged, with their variances."""
     x = features[:].to(masks)
     layers, _, width = x.shape

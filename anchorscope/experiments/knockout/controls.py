@@ -5,8 +5,6 @@ the exact tokens with as many random tokens, as the paper does. It describes and
 exact tokens are a question's rare words, and random ones are mostly small words.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
@@ -16,7 +14,7 @@ from anchorscope.experiments.experiment import interval_of, recurring, with_inte
 from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.passes.interventions import REGISTRY, Intervention, controlled_cuts, of_role
 from anchorscope.probes import intervals, samples
-from anchorscope.probes.bands import Means, Spread
+from anchorscope.probes.bands import Means
 from anchorscope.probes.intervals import auc, ratio
 from anchorscope.probes.samples import Effects, Readout
 
@@ -96,8 +94,8 @@ def _other_aucs(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
     readout, columns = analysis.readout, dict[str, object]()
     if knockout := readout.effects.get("knockout"):
         columns["auc_knockout"] = [auc(layer, analysis.z) for layer in knockout.s[0]]
-    if (s := readout.others.get(("shuffled", "clean"))) is not None:
-        aucs = analysis.drawn.aucs(s, _shuffled(analysis, scored_ids))
+    if readout.shuffled is not None:
+        aucs = analysis.drawn.aucs(readout.shuffled, _shuffled(analysis, scored_ids))
         columns |= intervals.estimate("auc_shuffled", aucs, analysis.level)
     return columns
 
@@ -151,7 +149,7 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
 def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -> pd.DataFrame:
     named = f"{one.name}-{control.name}"
     counted = control_is_complete(analysis.readout, analysis.answers, control.name)
-    signal = analysis.strength["signal"]
+    facts = {"contrast": named, "signal": analysis.strength["signal"]}
 
     def groups(readout: Readout) -> list[Group]:
         among = (counted & readout.effects[one.name].measured)[None, None]
@@ -162,14 +160,10 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
             difference = Means(under[name] - beside[name], members)
             means = {"under": Means(under[name], members), "beside": Means(beside[name], members)}
             estimate = {"estimate": Quantity(difference, "ci", POINTS)}
-            key = {"contrast": named, "quantity": name}
-            found.append(Group(key, members, members, estimate, means))
+            found.append(Group(facts | {"quantity": name}, members, members, estimate, means))
         return found
 
-    def describe(_: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        return {"signal": signal, "inflation": spreads["estimate"].inflation}
-
-    return analysis.table(CONTRASTS, groups, (one.name, control.name), describe)
+    return analysis.table(CONTRASTS, groups, (one.name, control.name))
 
 
 def _effects(readout: Readout, condition: str) -> dict[str, np.ndarray]:
