@@ -113,7 +113,6 @@ class SmallCell:
             self.answers,
             rows,
             floors=self.floors if "floors" in needs else None,
-            truth=self.truth if "truth" in needs else None,
         )
 
 

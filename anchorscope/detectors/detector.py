@@ -182,9 +182,9 @@ class Detector:
         chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
         numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
         asked = ask(numbered, "plain", 0, source=source, unlabelled=True)
-        answers = answer(
+        _, answers = answer(
             loaded, asked, chosen, style=origin.style, around=dict(origin.around), unlabelled=True
-        ).answers
+        )
         return _as_given(answers.assign(logit=self._logits(loaded, answers)), given)
 
     def _logits(self, loaded: Loaded, answers: pd.DataFrame) -> np.ndarray:

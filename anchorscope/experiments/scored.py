@@ -158,8 +158,7 @@ def counts(
     `left_out` maps ids to the reason why a sample was not passed. By default it had no partner or
     no control. `passes` is the number of rows passed per sample, see `Experiment.passes_a_sample`.
     """
-    passed = set(rows["id"])
-    reasons = left_out or {}
+    passed, reasons = set(rows["id"]), left_out or {}
     dropped = Counter(
         reasons.get(id_, NO_PARTNER) for id_ in answers["id"].astype(str) if id_ not in passed
     )

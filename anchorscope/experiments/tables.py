@@ -23,14 +23,11 @@ class Products:
     answers: pd.DataFrame  # answers without scores are left out
     rows: pd.DataFrame  # rows that the experiment measured, see `measured.COLUMNS`
     floors: pd.DataFrame | None = None  # scores of the text floors, if the experiment needs them
-    truth: pd.DataFrame | None = None  # planted truth, if needed, see `calibration.truth`
     draws: Draws | None = None  # refits of probes and floors, together with `floors`
 
     def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, MeasuredRows]]:
         """Yield analysis and measured rows of each read-out that the experiment measured."""
         answers = self.answers[self.answers["id"].isin(self.scores["id"].unique())]
-        if self.truth is not None:
-            answers = answers.merge(self.truth[["id", "truth"]], on="id", how="left")
         measured = self.scores["readout"].isin(self.rows["readout"].unique())
         for analysis in analyses(
             self.scores[measured],

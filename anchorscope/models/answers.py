@@ -23,7 +23,6 @@ from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG,
 from anchorscope.storage.counts import COPIED, NO_ANSWER, THOUGHT, UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
-from anchorscope.storage.room import Room
 from anchorscope.styles import Style, gap, style_of
 
 if TYPE_CHECKING:
@@ -139,7 +138,11 @@ def answer(
     embedded = families.embedded(loaded.model)
     reader = inputs.Reader(loaded.tokenizer, ending, limits, notes, embedded)
     read = reader.prompts(rows)
-    written = _written(read, loaded, ending, settings, keep, notes)
+    waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
+    ids = [prompt.row["id"] for prompt in waiting]
+    given_ids, longest = [prompt.ids for prompt in waiting], settings.max_new_tokens
+    answers = generate(given_ids, loaded, ending, max_new_tokens=longest, keep=keep, names=ids)
+    written = dict(zip(ids, answers, strict=True))
     records = []
     for prompt in read:
         record = _empty(prompt)
@@ -164,31 +167,6 @@ def answer(
         log.warning(f"{what}: measure a model that answers at once", notes[THOUGHT], len(read))
     table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
     return table, _counts(records, notes)
-
-
-def _written(
-    read: Sequence[Prompt],
-    loaded: Loaded,
-    ending: Ending,
-    settings: Settings,
-    keep: Path | None,
-    notes: Counter[str],
-) -> dict[str, Written]:
-    """Generate the answers to all prompts that need one; return id → answer."""
-    waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
-    ids, room = [prompt.row["id"] for prompt in waiting], Room()
-    written = generate(
-        [prompt.ids for prompt in waiting],
-        loaded,
-        ending,
-        max_new_tokens=settings.max_new_tokens,
-        keep=keep,
-        room=room,
-        names=ids,
-    )
-    if room.halved:
-        notes["batches halved to fit in memory"] = room.halved
-    return dict(zip(ids, written, strict=True))
 
 
 def trim(

@@ -61,16 +61,6 @@ _Probes = dict[str, ScoredProbes]
 
 
 @dataclass(frozen=True)
-class _Measurements:
-    """The measurements of a read-out under one condition."""
-
-    readout: str
-    condition: Condition
-    places: np.ndarray  # of the samples among the design's, int64 [rows]
-    x: Features  # [layers, rows, width]
-
-
-@dataclass(frozen=True)
 class CellScores:
     """The scoring of a cell; `tables` fits and scores, and fills `fitted` and `draws`."""
 
@@ -92,7 +82,7 @@ class CellScores:
             AnchorscopeError: A probe cannot be fitted, or activations are of other samples.
         """
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
-        layers = [len(self._measured(readout, CLEAN).x) for readout in self.readouts]
+        layers = [len(self._measured(readout, CLEAN)[1]) for readout in self.readouts]
         fits, scored = self._steps()
         total = sum(layers) * (fits + len(others) * scored)
         with Progress(total=total, unit="steps") as progress:
@@ -101,7 +91,7 @@ class CellScores:
                 self.fitted[readout] = probes["clean"].fitted
                 yield from self._clean(readout, probes)
                 for condition in others:
-                    yield self._scored(self._measured(readout, condition), probes)
+                    yield self._scored(readout, condition, probes)
                     progress.update(n * scored)
 
     def _steps(self) -> tuple[int, int]:
@@ -110,8 +100,8 @@ class CellScores:
         clean = (folds + len(self.design.inner_folds)) * len(self.design.settings.penalties)
         return clean + folds * draws, 1 + folds * (1 + draws) // WORTH_A_FIT
 
-    def _measured(self, readout: str, condition: Condition) -> _Measurements:
-        """Read a condition. Some samples may be missing if it is `partial`."""
+    def _measured(self, readout: str, condition: Condition) -> tuple[np.ndarray, Features]:
+        """Return the places of the samples in the design, and states; some lack if `partial`."""
         ids, x = self.activations(readout, *condition)
         wanted, n = pd.Index([str(id_) for id_ in ids], dtype=object), len(self.design.ids)
         places = pd.Index(self.design.ids).get_indexer(wanted)
@@ -120,7 +110,7 @@ class CellScores:
         elif len(places) < n and not REGISTRY[condition[0]].partial:
             what = f"{n - len(places)} of {n} samples have no {condition[0]} activations"
         else:
-            return _Measurements(readout, condition, places, x)
+            return places, x
         what = f"activations and answers are not of the same samples: {what}"
         where = f"read-out {readout}, condition {condition[0]}"
         raise mismatch(what, where, "folder of activations")
@@ -128,8 +118,8 @@ class CellScores:
     def _fit(self, readout: str, report: Callable[[int], object]) -> _Probes:
         """Fit the probes of one read-out, and report the number of layers that are done."""
         design, device, null = self.design, self.device, _shuffled_design(self.design)
-        everyone = self._measured(readout, CLEAN)
-        x, order = everyone.x, np.argsort(everyone.places)
+        places, x = self._measured(readout, CLEAN)
+        order = np.argsort(places)
         if (order != np.arange(len(order))).any():
             x = reordered(x, order)
 
@@ -159,20 +149,21 @@ class CellScores:
         if null := probes.get("shuffled"):
             yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
 
-    def _scored(self, rows: _Measurements, probes: _Probes) -> pd.DataFrame:
+    def _scored(self, readout: str, condition: Condition, probes: _Probes) -> pd.DataFrame:
         """Return the table of a condition, scored by the probes."""
-        design, places, clean = self.design, rows.places, probes["clean"].fitted
+        design, clean = self.design, probes["clean"].fitted
+        places, measured = self._measured(readout, condition)
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
         s_parts, draw_parts = [], []
-        for x in blocks(rows.x):
+        for x in blocks(measured):
             here = clean.at(x.layers)
             s_parts.append(out_of_fold(here, x, fold))
             if "draws" in probes:
                 draw_parts.append(out_of_fold(probes["draws"].fitted.at(x.layers), x, of_draw))
         if draw_parts:
-            self.draws.add(rows.readout, rows.condition, places, np.concatenate(draw_parts))
+            self.draws.add(readout, condition, places, np.concatenate(draw_parts))
         s = np.concatenate(s_parts)
-        return _table(rows.readout, rows.condition, design, places, "clean", clean, s)
+        return _table(readout, condition, design, places, "clean", clean, s)
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
