@@ -240,12 +240,8 @@ def export(
 ) -> Detector:
     """Average the calibrated logits of the probes of all outer folds at the headline layer.
 
-    Args:
-        fitted: The probes of the read-out, [layers, folds].
-        readout: Read-out, such as `mlp/final`.
-        answers: The answers that the probes were fitted to, n rows.
-        states: Clean states of the answers, [layers, n, width].
-        origin: The model and its prompt.
+    The answers are those that the probes were fitted to, `states` their clean states, [layers, n,
+    width].
 
     Raises:
         AnchorscopeError: The probes are not calibrated.

@@ -59,11 +59,7 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
 def _scored(
     cell: DetectionCell, fold: int, method: Method, train: Training
 ) -> Iterator[pd.DataFrame]:
-    """Yield the scores of the samples of a fold by one method, one table per condition.
-
-    Raises:
-        AnchorscopeError: A score is not finite.
-    """
+    """Yield the scores of a fold's samples by one method, one table per condition."""
     scorer = method.fit(train)
     of_fold = cell.design.ids[cell.design.fold == fold]
     for condition, every in (("clean", cell.clean), ("crossed", cell.crossed)):

@@ -44,8 +44,10 @@ def table(
     Returns:
         One row per pair of datasets and detector: `COLUMNS`.
     """
-    fitted = {name: _fitted(cell) for name, cell in cells.items()}
-    rows = []
+    fitted, rows = dict[str, dict[str, Scorer]](), []
+    for name, cell in cells.items():
+        train = with_probes(cell.whole())
+        fitted[name] = {detector: METHODS[detector].fit(train) for detector in DETECTORS}
     for tested, target in cells.items():
         scored = evaluation.scored(out_of_fold[tested], target.answers)
         drawn = samples.bootstrap(scored.answers, bootstrap.draws, seed)
@@ -60,12 +62,6 @@ def table(
                 rows.append(names | row | {"n_shared": int(shared.sum())})
     readout = next(iter(cells.values())).clean.readout
     return pd.DataFrame(rows).assign(**Pair.of(readout)._asdict())[list(COLUMNS)]
-
-
-def _fitted(cell: DetectionCell) -> dict[str, Scorer]:
-    """Fit the detectors to a whole cell."""
-    train = with_probes(cell.whole())
-    return {name: METHODS[name].fit(train) for name in DETECTORS}
 
 
 def _rows(

@@ -103,10 +103,7 @@ class Cell:
         return rows.merge(_tokens(plan), how="left")[list(COLUMNS)]
 
     def _scored(self, name: str, states: Tensor, ids: Sequence[str]) -> pd.DataFrame:
-        """Return the logits of states [samples, layers, width], a row for each sample and layer.
-
-        `name` is the name of the states, see `runner.States`.
-        """
+        """Return the logits of the `States` of a name, a row for each sample and layer."""
         drawn_as, _, place = name.partition("/")
         condition, _, draw = drawn_as.rpartition(".")
         readout = place.replace(".", "/")

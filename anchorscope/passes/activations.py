@@ -70,10 +70,9 @@ def write(
 
 
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
-    """Return token probabilities, a row per token of each answer up to the end of E_A.
+    """Return token probabilities where nothing is cut, a row per answer token up to E_A's end.
 
-    Columns: `id`, `condition` (those that cut nothing), the token's `place` in the model's input,
-    whether it belongs to E_A (`exact`), and `runner.QUANTITIES`.
+    `place` is the token's index in the model's input, `exact` whether it belongs to E_A.
     """
     from anchorscope.passes.runner import QUANTITIES
 

@@ -172,10 +172,10 @@ class Fitted:
     shift: np.ndarray  # subtracted from the calibrated logit
     inner_auc: np.ndarray  # of the inner out-of-fold logits; NaN without inner folds
 
-    def at(self, layers: Sequence[int]) -> Fitted:
-        """Return the probes of some layers."""
-        arrays = (getattr(self, name)[list(layers)] for name in ARRAYS)
-        return Fitted(self.probes.part(list(layers)), *arrays)
+    def part(self, layers: Sequence[int] | slice, folds: slice = slice(None)) -> Fitted:
+        """Return the probes of some layers and outer folds."""
+        arrays = (getattr(self, name)[layers, folds] for name in ARRAYS)
+        return Fitted(self.probes.part(layers, folds), *arrays)
 
 
 def join(parts: Sequence[Fitted]) -> Fitted:

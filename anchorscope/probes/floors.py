@@ -162,11 +162,8 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
     Weights, penalty and calibration are learned in the probes' folds. The vocabulary is read from
     all texts, without their labels.
 
-    Args:
-        answers: `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`.
-        design: The probes' folds.
-        draws: Bootstrap draws. Their `floors` receive the scores of models refitted in each draw,
-            with C unchanged.
+    The answers have `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`.
+    The draws' `floors` receive the scores of models refitted in each draw, with C unchanged.
 
     Raises:
         AnchorscopeError: Answers, folds and draws have different samples.

@@ -37,7 +37,6 @@ COLUMNS = {
 }
 """Column of the table → its content."""
 LEARNED = ("t", "offset", "inner_auc")
-WORTH_A_FIT = 20  # probes that score a pass in the time of one fit, on a CPU
 
 Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""
@@ -83,22 +82,14 @@ class CellScores:
         """
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
         layers = [len(self._measured(readout, CLEAN)[1]) for readout in self.readouts]
-        fits, scored = self._steps()
-        total = sum(layers) * (fits + len(others) * scored)
-        with Progress(total=total, unit="steps") as progress:
+        with Progress(total=sum(layers) * (1 + len(others)), unit="layers") as progress:
             for readout, n in zip(self.readouts, layers, strict=True):
-                probes = self._fit(readout, lambda done: progress.update(done * fits))
+                probes = self._fit(readout, progress.update)
                 self.fitted[readout] = probes["clean"].fitted
                 yield from self._clean(readout, probes)
                 for condition in others:
                     yield self._scored(readout, condition, probes)
-                    progress.update(n * scored)
-
-    def _steps(self) -> tuple[int, int]:
-        """Return how many probes a layer has, and in the time of how many a pass is scored."""
-        folds, draws = len(self.design.inner), len(self.draws)
-        clean = (folds + len(self.design.inner_folds)) * len(self.design.settings.penalties)
-        return clean + folds * draws, 1 + folds * (1 + draws) // WORTH_A_FIT
+                    progress.update(n)
 
     def _measured(self, readout: str, condition: Condition) -> tuple[np.ndarray, Features]:
         """Return the places of the samples in the design, and states; some lack if `partial`."""
@@ -156,10 +147,12 @@ class CellScores:
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
         s_parts, draw_parts = [], []
         for x in blocks(measured):
-            here = clean.at(x.layers)
+            here = clean.part(list(x.layers))
             s_parts.append(out_of_fold(here, x, fold))
             if "draws" in probes:
-                draw_parts.append(out_of_fold(probes["draws"].fitted.at(x.layers), x, of_draw))
+                draw_parts.append(
+                    out_of_fold(probes["draws"].fitted.part(list(x.layers)), x, of_draw)
+                )
         if draw_parts:
             self.draws.add(readout, condition, places, np.concatenate(draw_parts))
         s = np.concatenate(s_parts)

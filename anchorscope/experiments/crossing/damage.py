@@ -111,11 +111,7 @@ class Damaged:
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
-    """Find where a function changes its sign, in steps that double.
-
-    Returns:
-        The root, or the last point tried if the sign does not change within 60 steps.
-    """
+    """Find where a function changes its sign, in 60 steps that double; else the last point."""
     sign, end = np.sign(function(start)), start
     for _ in range(60):
         begin, end = end, end + step

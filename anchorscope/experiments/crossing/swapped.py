@@ -211,12 +211,8 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
     two questions of one frame have a pair term of 0, and the pair terms of two subjects whose
     frames form a circle, such as two wordings of both, add up to 0.
 
-    Args:
-        subjects: Numbers of the subjects of both questions, int64 [2, pairs].
-        frames: Numbers of the frames of both questions, int64 [2, pairs].
-
-    Returns:
-        Which pairs share their frame, and which others lie on a circle, bool [pairs] each.
+    Subjects and frames of both questions are numbered, int64 [2, pairs]. Return which pairs share
+    their frame, and which others lie on a circle, bool [pairs] each.
     """
     turned = np.where(subjects[0] > subjects[1], frames[::-1], frames)
     _, of_pair = np.unique(np.sort(subjects, axis=0), axis=1, return_inverse=True)

@@ -59,10 +59,8 @@ def columns() -> dict[str, str]:
 def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -> pd.DataFrame:
     """Compute what the probes of a read-out know, and what flips them.
 
-    Args:
-        analysis: The read-out. Its seed must equal the seed of the run, which shuffled the labels.
-        scores: The table of `anchorscope.probes.scores`, all read-outs and probes.
-        scored_ids: Ids of the samples, [n], in the order of scoring and of the shuffled labels.
+    The analysis has the seed of the run, which shuffled the labels. `scores` are of all read-outs
+    and probes, `scored_ids` [n] in the order of scoring and of the shuffled labels.
 
     Returns:
         One row per layer with these `columns`; NaN where not measured.

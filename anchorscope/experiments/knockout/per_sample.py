@@ -30,15 +30,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def per_sample(
     scores: pd.DataFrame, answers: pd.DataFrame, readouts: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Return a row for each sample at the headline layer of each read-out; see docs/products.md.
+    """Return a row for each sample at the headline layer of each read-out, with `COLUMNS`.
 
-    `p` is the clean probability at balanced classes, out of fold. `group` is `Q` if the predicted
-    class flips under the knockout, else `A`. `delta_p` is the change of that class's p in points.
-
-    Args:
-        scores: Table of `anchorscope.probes.scores`.
-        answers: Table of answers. Answers without scores are left out.
-        readouts: Read-outs, such as `mlp/final`. Default: all.
+    Answers without scores are left out. `readouts` are such as `mlp/final`, by default all.
 
     Raises:
         AnchorscopeError: Scores and answers are not of the same samples.
