@@ -15,7 +15,6 @@ import pandas as pd
 from anchorscope.config.readouts import Pair
 from anchorscope.detectors.detector import Detector, Origin, export
 from anchorscope.experiments import tables
-from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
@@ -229,7 +228,7 @@ def _measured(
             name: export(one, name, answers, states(name, "clean", 0)[1], origin)
             for name, one in fitted.items()
         }
-    made = cell_tables.tables(
+    made = tables.of_main_run(
         scored,
         floors.floors(answers, design, draws),
         answers,

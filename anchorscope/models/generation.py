@@ -67,14 +67,9 @@ def generate(
     has at most `loaded.batch_tokens` rows × (prompt + answer) tokens. A longer prompt is passed by
     itself, and a batch that does not fit in memory is halved.
 
-    Args:
-        prompts: Token ids of each prompt.
-        loaded: The model.
-        ending: The end of an answer.
-        max_new_tokens: Maximum length of an answer, in tokens.
-        keep: Folder for finished batches. Batches that are there already are not passed again.
-        room: What fits in memory, by default found anew.
-        names: Names of the prompts in errors; by default their numbers.
+    Prompts are token ids. Finished batches are put into the folder `keep`, and batches that are
+    there already are not passed again. `room` knows what fits in memory. `names` are the prompts'
+    names in errors, by default their numbers.
 
     Raises:
         AnchorscopeError: One answer alone does not fit in memory, or logits are not finite.

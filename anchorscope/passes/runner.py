@@ -64,13 +64,8 @@ def measure(
     once. All rows of a sample are in one call, because in half precision the shape of a call
     changes results by more than a small effect.
 
-    Args:
-        loaded: The model.
-        planned: The plan.
-        readouts: Read-outs such as `mlp/final`.
-        numbers: Numbers of the batches to pass; by default all.
-        room: Counts the batches that were halved.
-        outputs: Whether token probabilities are read under conditions that cut nothing.
+    `numbers` are those of the batches to pass, by default all. `room` knows what fits in memory.
+    With `outputs`, token probabilities are read under conditions that cut nothing.
 
     Raises:
         AnchorscopeError: An activation is not finite, a whole vector is zero, or one sample alone

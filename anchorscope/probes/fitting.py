@@ -194,12 +194,9 @@ def fit(
 ) -> Fitted:
     """Fit all probes of all layers in one solve, then choose C and calibrate by outer fold.
 
-    Args:
-        x: Activations, float [layers, n, width], in the order of the design.
-        design: The folds.
-        c: Penalties, [layers, folds]; None chooses them.
-        of_text: Whether to fit `floors`: features are not standardised, and C is `strongest`.
-        device: Device to fit on.
+    Activations are float [layers, n, width], in the order of the design, penalties [layers, folds];
+    None chooses them. With `of_text`, for `floors`, features are not standardised, and C is
+    `strongest`.
     """
     penalties = np.tile(design.settings.penalties, (len(x), len(design.inner), 1))
     grid = penalties if c is None else c[..., None]  # [layers, folds, penalties]

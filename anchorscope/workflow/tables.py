@@ -12,7 +12,7 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import tables
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout import cell_tables as knockout, per_sample
+from anchorscope.experiments.knockout import per_sample
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.passes.activations import measured
 from anchorscope.probes.bands import Draws
@@ -27,7 +27,7 @@ Made = tuple[Mapping[str, pd.DataFrame], dict[str, Any]]
 def delta_p(job: Any) -> Made:
     """Make one cell's curve, its paired contrasts, and the controls beside them."""
     given, chosen = job.input, job.params
-    made = knockout.tables(
+    made = tables.of_main_run(
         read_parquet(given.scores),
         read_parquet(given.floors),
         measured(read_parquet(given.answers), given.activations),
