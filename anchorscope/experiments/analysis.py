@@ -104,12 +104,10 @@ class Analysis:
         groups: Callable[[Readout], Sequence[Group]],
         refitted: Sequence[str] = (),
     ) -> pd.DataFrame:
-        """Return a table with a row for each group and layer.
+        """Return a table with a row for each group and layer, and these columns.
 
-        Args:
-            columns: Columns of the table, in order.
-            groups: Forms the groups of a read-out, and again with the scores of each refit.
-            refitted: Conditions that `groups` reads. Without any, intervals hold the probes fixed.
+        `groups` forms the groups of a read-out, and again with the scores of each refit. It reads
+        the conditions `refitted`. Without any, intervals hold the probes fixed.
         """
         refits = None
         if self.refits is not None and refitted:

@@ -41,7 +41,6 @@ class Readout:
     site: str
     position: str
     clean: np.ndarray  # the score on the clean pass, float64 [layers, n]
-    auc: np.ndarray  # of it, [layers]
     fold: np.ndarray  # outer fold of each sample, int64 [n]
     layer_of_fold: np.ndarray  # that each outer fold's training samples choose, int64 [folds]
     effects: dict[str, Effects]  # by condition, in the order of the registry
@@ -68,7 +67,7 @@ class Readout:
         return self.clean[self.layer_of_fold[self.fold], np.arange(len(self.fold))]
 
     def seen_by(self, scores: Scores) -> Readout:
-        """Return the read-out with the scores of other probes; headline layer and AUC stay."""
+        """Return the read-out with the scores of other probes; the headline layer stays."""
         return replace(self, clean=scores["clean", 0], effects=_all_effects(scores))
 
 
@@ -186,7 +185,6 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
         yield Readout(
             *Pair.of(str(name)),
             clean,
-            auc=np.array([intervals.auc(layer, z) for layer in clean]),
             fold=fold,
             layer_of_fold=layer_of_fold(choosing),
             effects=_all_effects(by_clean_probe),

@@ -107,14 +107,15 @@ def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> np.ndarray | float:
+def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> list[float] | float:
     """Return the AUC at the same site before the answer is read, [layers]; NaN if not measured."""
     readout = analysis.readout
     clean = (scores["condition"] == "clean") & (scores["probe"] == "clean")
     rows = scores[clean & (scores["readout"] == before_answer(readout.name))]
     if rows.empty or readout.position == "prompt_end":
         return np.nan
-    return next(samples.readouts(rows, analysis.answers)).auc
+    before = next(samples.readouts(rows, analysis.answers))
+    return [auc(layer, analysis.z) for layer in before.clean]
 
 
 def _share(effects: Effects) -> np.ndarray:
