@@ -205,11 +205,7 @@ load = Detector.load
 
 
 def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
-    """Return family, number of layers and width of a model.
-
-    Raises:
-        AnchorscopeError: The family or the sizes are unknown, see `families`.
-    """
+    """Return family, number of layers and width of a model; errors as in `families.sizes`."""
     return families.family_of(config, where).model_type, *families.sizes(config, where)
 
 

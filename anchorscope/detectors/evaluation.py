@@ -68,13 +68,10 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
 
 
 def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
-    """Compute every metric of every detector, with clustered intervals.
+    """Return a row of `COLUMNS` per detector and metric, with clustered intervals.
 
     Differences between detectors are paired, on the samples that both have scored. A `vs_probe`
     above 0 means that the metric is larger than the probe's.
-
-    Returns:
-        One row per detector and metric: `COLUMNS`.
     """
     drawn, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
 

@@ -33,10 +33,8 @@ log = logging.getLogger(__name__)
 def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
     """Fit each method to every outer training fold, and score the samples outside of it.
 
-    Methods that need what was not measured are left out and named in the log.
-
-    Returns:
-        One row per sample, method and condition, in the order of the samples: `COLUMNS`.
+    Methods that need what was not measured are left out and named in the log. Return a row of
+    `COLUMNS` per sample, method and condition, in the order of the samples.
     """
     for method in methods:
         if missing := cell.lacks(method):

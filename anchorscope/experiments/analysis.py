@@ -89,10 +89,10 @@ class Analysis:
 
     def _again(self, scores: Callable[[Readout], np.ndarray]) -> Again | None:
         """Return the scores of refitted probes and floors, or None if these were not refitted."""
-        if self.refits is None or self.floors is None:
+        if self.refits is None or self.floors is None or not self.refits.floors:
             return None
         refits = self.refits.refits(self.readout, self.answers, ())
-        if refits is None or not self.refits.floors:
+        if refits is None:
             return None
         learned_from, readouts = refits
         s = np.stack([scores(readout) for readout in readouts])

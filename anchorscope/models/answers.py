@@ -231,8 +231,8 @@ def _gold(
 ) -> dict[str, Any]:
     """Return the columns `gold_...`: the first gold answer in place of a wrong one.
 
-    The gold answer is trimmed and closed like an answer. The result is empty if the answer is not
-    wrong, if there is no gold answer, or if its tokens do not decode to it or have no embedding.
+    It is trimmed and closed like an answer. Return nothing if the answer is not wrong, without a
+    gold answer, or if its tokens do not decode to it or have no embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}

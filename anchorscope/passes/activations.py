@@ -192,11 +192,9 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
 def read(
     folder: str | Path, readout: str, condition: str, draw: int = 0
 ) -> tuple[list[str], Features]:
-    """Find one read-out of the samples that were measured under one condition.
+    """Return ids and states of one read-out under one condition, in the order of the answers.
 
-    Returns:
-        The ids in the order of the answers, and the features, float32 [layers, samples, width].
-        Layers are read from the files when they are indexed.
+    States are float32 [layers, samples, width]. Layers are read from files when they are indexed.
 
     Raises:
         AnchorscopeError: The read-out was not measured, or a file is missing or broken.

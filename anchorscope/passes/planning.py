@@ -146,8 +146,7 @@ def _swap(
 ) -> Counter[str]:
     """Add the swapped versions of each sample to its `others`, and count them by outcome.
 
-    An answer or gold answer is swapped only if its partner's is, too. `golds` maps an id to the
-    sample with its gold answer in place of its own.
+    An answer or gold answer is swapped only if its partner's is, too.
     """
     by_id = {sample.id: sample for sample in samples}
     moved = {id_: behind(by_id[id_], by_id[other]) for id_, other in crossing.partners.items()}

@@ -34,9 +34,8 @@ LOGITS_AT_ONCE = 2**25
 def run(loaded: Loaded, batch: Batch, read: Sequence[str]) -> tuple[States, Sequence[torch.Tensor]]:
     """Pass all rows of a batch in one call, each in full, for gradients. Attention is eager.
 
-    Returns:
-        The states at the read-outs, and the attention weights of each layer, [rows, heads, queries,
-        keys], in one graph.
+    Return the states at the read-outs, and the attention weights of each layer, [rows, heads,
+    queries, keys], in one graph.
 
     Raises:
         AnchorscopeError: An activation is not finite, or a whole vector is zero.
@@ -122,10 +121,7 @@ def _called(
 
 
 def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
-    """Return the token probabilities of answers under conditions that cut nothing, see `States`.
-
-    `last` is the input of the LM head, [rows, tokens passed, width].
-    """
+    """Return token probabilities where nothing is cut, given `last`, the input of the LM head."""
     found, first = {}, first_passed(batch, head)
     for one, draw in batch.columns:
         if not one.reads_outputs:

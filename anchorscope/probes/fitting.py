@@ -60,11 +60,6 @@ class Design:
         """(outer fold, inner fold) of each inner fold; empty if nothing is calibrated."""
         return [(k, i) for k, inner in enumerate(self.inner) for i in range(inner.max() + 1)]
 
-    @property
-    def uncalibrated(self) -> Design:
-        """The design without inner folds: slope 1, offset 0."""
-        return replace(self, inner=np.full_like(self.inner, -1))
-
     def of_draws(self, draws: int) -> np.ndarray:
         """Return the number of the probe that scores each sample in each draw, int64 [draws, n]."""
         return self.fold + len(self.inner) * np.arange(draws)[:, None]
@@ -268,11 +263,7 @@ def _choose(
     grid: np.ndarray,
     rule: Callable[..., np.ndarray],
 ) -> Fitted:
-    """Choose the penalty of each layer and outer fold by a rule, and calibrate its probe.
-
-    There is a probe for each row of `training_rows` and penalty of the grid, [layers, folds,
-    penalties].
-    """
+    """Choose the penalty of each layer and outer fold from the `grid` by a rule, and calibrate."""
     layers, folds_, penalties = grid.shape
     chosen = np.zeros((layers, folds_), dtype=np.int64)
     slope, offset = np.ones((layers, folds_)), np.zeros((layers, folds_))

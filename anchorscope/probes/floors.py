@@ -188,9 +188,8 @@ def learn(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fit models in the folds of a design to features given by their Gram matrix, [n, n].
 
-    Returns:
-        The inverse penalty of the model that scored a sample [n], the scores at balanced classes
-        [n], and those of the models refitted in each draw, float32 [draws, n].
+    Return the inverse penalty of the model that scored a sample [n], the scores at balanced classes
+    [n], and those of the models refitted in each draw, float32 [draws, n].
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()

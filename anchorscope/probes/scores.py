@@ -195,7 +195,7 @@ def _shuffled_design(design: Design) -> Design | None:
         log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
         return None
     settings = design.settings.model_copy(update={"prior": "balanced"})
-    return replace(design.uncalibrated, z=z, settings=settings)
+    return replace(design, z=z, inner=np.full_like(design.inner, -1), settings=settings)
 
 
 def _table(

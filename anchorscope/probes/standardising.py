@@ -69,10 +69,7 @@ def as_they_are(features: View, masks: Tensor) -> Standardised:
 
 
 def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> list[Tensor]:
-    """Write the standardised features of `rows` [n, width] to `out`; return their statistics.
-
-    These are centre and scale [width], mean and 1 / std [problems, width], float32.
-    """
+    """Write standardised rows [n, width] to `out`; return centre, scale, mean, 1 / std, float32."""
     starts = range(0, rows.shape[1], COLUMNS)
     parts = [_standardise_columns(rows, weights, out, slice(k, k + COLUMNS)) for k in starts]
     return [torch.cat(statistic, dim=-1).float() for statistic in zip(*parts, strict=True)]

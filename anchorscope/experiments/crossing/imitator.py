@@ -31,10 +31,7 @@ def pair_terms(
 
     Scores are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` numbers the
     kinds of answers (right, wrong, gold), [pairs]. No text is in two outer folds, [pairs].
-
-    Returns:
-        Predicted pair terms, [..., pairs]. They are 0 with one fold, which leaves no pairs to
-        learn from.
+    Return predicted pair terms, [..., pairs]; 0 with one fold, which leaves no pairs to learn from.
     """
     read, given = term(PAIR, features), term(PAIR, scores)
     targets = given.reshape(-1, given.shape[-1]).T  # [pairs, targets]

@@ -160,10 +160,7 @@ class Swapped:
         return list(self.answers["ea_text"].astype(str))
 
     def _imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the text imitator's pair terms in each arm, [layers, pairs]; NaN without scores.
-
-        It is fitted to own and gold answers together, see `imitator.pair_terms`.
-        """
+        """Fit the imitator to own and gold answers; return its pair terms, [layers, pairs]."""
         names = [name for name in (OWN, GOLD) if name in scores]
         four = np.stack([scores[name][:, 0] for name in names], axis=2)
         arm, pair = np.nonzero(np.isfinite(four).all((0, 1)))

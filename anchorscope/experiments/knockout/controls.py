@@ -57,13 +57,10 @@ def columns() -> dict[str, str]:
 
 
 def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -> pd.DataFrame:
-    """Compute what the probes of a read-out know, and what flips them.
+    """Return a row of `columns` per layer: what the probes know, and what flips them.
 
     The analysis has the seed of the run, which shuffled the labels. `scores` are of all read-outs
     and probes, `scored_ids` [n] in the order of scoring and of the shuffled labels.
-
-    Returns:
-        One row per layer with these `columns`; NaN where not measured.
 
     Raises:
         AnchorscopeError: Scores, answers and floors are not of the same samples.
@@ -125,13 +122,10 @@ def _share(effects: Effects) -> np.ndarray:
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
-    """Compare every cut that has a control with this control, layer by layer.
+    """Compare every cut with its control; a row of `CONTRASTS` per cut, quantity and layer.
 
     Differences are paired: they are taken over the samples where the control blocks as many tokens
     as the cut. A control's draws are averaged within a sample.
-
-    Returns:
-        One row per contrast, quantity and layer, with the columns `CONTRASTS`.
 
     Raises:
         AnchorscopeError: The answers lack `<control>_complete`, or floors are not of the same

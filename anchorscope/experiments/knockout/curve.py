@@ -126,10 +126,9 @@ def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def control_is_complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
-    """Return the samples in which a condition's control acts on enough tokens, bool [n].
+    """Return the samples whose `pairing_control` acts on as many tokens as the cut, bool [n].
 
-    These are as many tokens as the controlled cut acts on. The control is the one that
-    `interventions.pairing_control` names. All samples count if it was not measured.
+    All samples count if it was not measured.
 
     Raises:
         AnchorscopeError: The answers do not tell where the control is complete.

@@ -63,9 +63,6 @@ def _of_readout(readout: Readout, answers: pd.DataFrame) -> pd.DataFrame:
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
     """Put an apostrophe before texts that a spreadsheet would take for formulas."""
-    texts = ("id", "question", "answer", "answer_anchor")
-    return table.assign(**{name: table[name].map(_no_formula) for name in texts})
-
-
-def _no_formula(text: object) -> object:
-    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
+    texts = table[["id", "question", "answer", "answer_anchor"]]
+    escaped = texts.map(lambda x: f"'{x}" if isinstance(x, str) and x.startswith(FORMULA) else x)
+    return table.assign(**{str(name): escaped[name] for name in escaped})

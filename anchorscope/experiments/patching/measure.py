@@ -85,8 +85,7 @@ def _candidates(
     """Return the ids of a sample's possible partners, of its own template if there are any.
 
     Facts that a model was never taught are excluded, since it cannot know their assigned answers.
-    `group` holds the questions of the sample's relation and fold. `right_for` holds the ids of
-    questions for which the sample's answer is right.
+    `right_for` holds the ids of questions for which the sample's answer is right.
     """
     right_there = (one.label == 0) != rule.turns
     possible = [
@@ -202,10 +201,9 @@ def with_spans(
 
 
 def _donors(cell: Cell) -> Mapping[str, list[str]]:
-    """Return id → ids of the samples that can give the tokens of its control.
+    """Return id → ids of the samples of its fold that can give the tokens of its control.
 
-    Donors are in the same fold. Their questions have another relation, or another template if the
-    cell has only one relation.
+    Their questions have another relation, or if the cell has only one, another template.
     """
     samples, folds = cell.samples, cell.folds
     questions, _ = known(cell.answers)
