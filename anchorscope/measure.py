@@ -15,7 +15,6 @@ import pandas as pd
 from anchorscope.config.readouts import Pair
 from anchorscope.detectors.detector import Detector, Origin, export
 from anchorscope.experiments import tables
-from anchorscope.experiments.knockout import cell_tables
 from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from anchorscope.config.settings import Config
     from anchorscope.figures.figure_style import Figure
     from anchorscope.models.families import Loaded
+    from anchorscope.passes.batches import Plan
 
 SETTINGS = frozenset(
     "anchors batch_tokens bootstrap conditions finder generation max_prompt_tokens"
@@ -208,36 +208,27 @@ def _measured(
     loaded: Loaded, asked: Asked, chosen: Config, style: str, names: tuple[str, str]
 ) -> Measured:
     """Measure questions that are ready for prompts."""
-    found = answer(loaded, asked, chosen, style=style)
-    right_or_wrong = found.answers.loc[found.answers["dropped"].isna(), "label"]
-    if sentence := power.hopeless(right_or_wrong):
+    prompted, answered = answer(loaded, asked, chosen, style=style)
+    if sentence := power.hopeless(answered.loc[answered["dropped"].isna(), "label"]):
         log.warning("%s on %s: %s", *names, sentence)
     probe = fitting.ProbeSettings(**chosen.probe.model_dump(), seed=chosen.seed)
-    conditions = chosen.conditions.model_dump()
-    try:
-        plan = fitting.plan_passes(
-            loaded, found.answers, "the questions", conditions=conditions, probe=probe
-        )
-    except AnchorscopeError as error:
-        lost = Counter(found.answers["dropped"].dropna().astype(str))
-        what = f"{error.what}; left out before: {in_words(lost) or 'none'}"
-        raise AnchorscopeError(what, error.where, error.do, see=error.see) from None
+    plan = _planned(loaded, answered, chosen, probe)
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, plan, chosen.readouts)
-        answers = activations.measured(found.answers, folder)
+        answers = activations.measured(answered, folder)
         design = fitting.design(samples.kept(answers), probe)
         draws = scores.drawn(answers, design)
         states = partial(activations.read, folder)
-        passes = conditions_of(conditions)
+        passes = conditions_of(chosen.conditions.model_dump())
         scoring = scores.CellScores(states, design, draws, chosen.readouts, passes, loaded.device)
         scored = pd.concat(scoring.tables(), ignore_index=True)
-        origin = Origin.of(loaded, style, arounds_of(found.prompts, answers), chosen.prompting)
+        origin = Origin.of(loaded, style, arounds_of(prompted, answers), chosen.prompting)
         fitted = scoring.fitted if chosen.probe.scoring == "calibrated" else {}
         detectors = {
             name: export(one, name, answers, states(name, "clean", 0)[1], origin)
             for name, one in fitted.items()
         }
-    made = cell_tables.tables(
+    made = tables.of_main_run(
         scored,
         floors.floors(answers, design, draws),
         answers,
@@ -249,7 +240,7 @@ def _measured(
     return Measured(
         table=named.pop("curve"),
         **named,
-        answers=found.answers,
+        answers=answered,
         scores=scored,
         counts=added(asked.counts, plan.counts),
         detectors=detectors,
@@ -258,3 +249,18 @@ def _measured(
         labelled=bool(asked.questions["label"].notna().any()),
         prompt=style,
     )
+
+
+def _planned(
+    loaded: Loaded, answered: pd.DataFrame, chosen: Config, probe: fitting.ProbeSettings
+) -> Plan:
+    """Plan the passes. An error also says why answers were dropped before."""
+    conditions = chosen.conditions.model_dump()
+    try:
+        return fitting.plan_passes(
+            loaded, answered, "the questions", conditions=conditions, probe=probe
+        )
+    except AnchorscopeError as error:
+        lost = Counter(answered["dropped"].dropna().astype(str))
+        what = f"{error.what}; left out before: {in_words(lost) or 'none'}"
+        raise AnchorscopeError(what, error.where, error.do, see=error.see) from None

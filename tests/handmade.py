@@ -24,6 +24,7 @@ def scores_of(
     for name, of_layers in s.items():
         condition, draw = (name, 0) if isinstance(name, str) else name
         at = {"readout": "mlp/final", "condition": condition, "draw": draw}
+        at |= {"probe": "clean", "fold": 0}
         for layer, values in enumerate(np.atleast_2d(of_layers)):
             frames.append(pd.DataFrame({"id": ids, "layer": layer, "s": values, **at | columns}))
     return pd.concat(frames, ignore_index=True).dropna(subset="s")
@@ -32,7 +33,7 @@ def scores_of(
 def main_run(clean: dict[str, float], knockout: dict[str, float]) -> pd.DataFrame:
     """Scores of the main run under both conditions, by id."""
     both = [long("clean", clean), long("knockout", knockout)]
-    return pd.concat(both).assign(probe="clean", fold=0, inner_auc=np.nan)
+    return pd.concat(both).assign(inner_auc=np.nan)
 
 
 def floors(s: dict[str, float]) -> pd.DataFrame:

@@ -109,11 +109,7 @@ class SmallCell:
         """What the experiment's table is made from."""
         needs = experiment.needs
         return Products(
-            self.scores,
-            self.answers,
-            rows,
-            floors=self.floors if "floors" in needs else None,
-            truth=self.truth if "truth" in needs else None,
+            self.scores, self.answers, rows, floors=self.floors if "floors" in needs else None
         )
 
 

@@ -163,8 +163,8 @@ def test_rows_that_nothing_tells_right_or_wrong_are_measured_without_a_label(loa
 
     def answered(table: pd.DataFrame, **kept: bool) -> tuple[pd.DataFrame, Counts]:
         asked = ask(table, "plain", chosen.seed, **kept)
-        found = answer(loaded, asked, chosen, style="plain", **kept)
-        return found.answers, asked.counts
+        _, answers = answer(loaded, asked, chosen, style="plain", **kept)
+        return answers, asked.counts
 
     answers, _ = answered(table, unlabelled=True)
     assert len(answers) == 24 and answers["dropped"].isna().all()

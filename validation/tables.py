@@ -74,7 +74,7 @@ def experiments_held(job: Any) -> Made:
         found = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
         for (name, *cell), path in zip(chosen.measured, given.rows, strict=True):
             if cell == [model, dataset]:
-                products = tables.Products(scores, answers, read_parquet(path), floors, truth)
+                products = tables.Products(scores, answers, read_parquet(path), floors)
                 found[name] = tables.per_sample(EXPERIMENTS[name], products)
         pairs = pairs_of(scores, passed)
         for name, frame in found.items():

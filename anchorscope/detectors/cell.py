@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 
 from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Samples, Training, text_columns
 from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.detectors.registry import Method
 from anchorscope.passes import activations
-from anchorscope.passes.features import Features, Reordered
+from anchorscope.passes.features import Features, reordered
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.samples import kept, mismatch
@@ -47,7 +46,8 @@ class DetectionCell:
     def training(self, fold: int) -> Training:
         """Return the samples outside an outer fold, with the probes that were fitted to them."""
         train = self._training(self.design.inner[fold])
-        fitted = {name: _of_fold(one, fold) for name, one in self.fitted.items()}
+        alone = slice(fold, fold + 1)
+        fitted = {name: one.part(slice(None), alone) for name, one in self.fitted.items()}
         return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
 
     def whole(self) -> Training:
@@ -58,12 +58,6 @@ class DetectionCell:
     def _training(self, inner: np.ndarray) -> Training:
         z, settings, cut = self.design.z, self.design.settings, self.knockout
         return Training(self.clean, z, inner, settings, knockout=cut, device=self.device)
-
-
-def _of_fold(fitted: Fitted, fold: int) -> Fitted:
-    """Return the probes of one outer fold, [layers, 1]."""
-    arrays = (getattr(fitted, name)[:, [fold]] for name in fitting.ARRAYS)
-    return Fitted(fitted.probes.part(slice(None), slice(fold, fold + 1)), *arrays)
 
 
 def read(
@@ -77,14 +71,8 @@ def read(
 ) -> DetectionCell:
     """Read a cell from a folder of activations.
 
-    Args:
-        folder: Folder of activations.
-        answers: Answers of the cell, see `activations.measured`.
-        probes: Stored probes of the clean pass. Every method uses their folds.
-        settings: Settings of the probes.
-        readout: Read-out, such as `mlp/final`.
-        outputs: Token probabilities, with `id`, `condition` and columns of `output`; or None.
-        device: Device on which methods are fitted.
+    For the answers see `activations.measured`. Every method uses the folds of the stored probes.
+    `outputs` are token probabilities, with `id`, `condition` and the columns of `output`.
 
     Raises:
         AnchorscopeError: The products have different samples, or the read-out was not measured.
@@ -128,15 +116,11 @@ def _samples(
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
     """Return the states of these samples under a condition, in their order."""
     measured, states = activations.read(folder, readout, condition)
-    return Reordered(states, torch.as_tensor(_places(measured, ids, f"{condition} states", folder)))
+    return reordered(states, _places(measured, ids, f"{condition} states", folder))
 
 
 def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: object) -> np.ndarray:
-    """Return the places of samples among the measured ids, int64 [ids].
-
-    Raises:
-        AnchorscopeError: Some samples were not measured.
-    """
+    """Return the places of samples among the measured ids, int64 [ids]; refuse if some lack."""
     places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
     if (places < 0).any():
         missing = ids[places < 0]

@@ -182,9 +182,9 @@ class Detector:
         chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
         numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
         asked = ask(numbered, "plain", 0, source=source, unlabelled=True)
-        answers = answer(
+        _, answers = answer(
             loaded, asked, chosen, style=origin.style, around=dict(origin.around), unlabelled=True
-        ).answers
+        )
         return _as_given(answers.assign(logit=self._logits(loaded, answers)), given)
 
     def _logits(self, loaded: Loaded, answers: pd.DataFrame) -> np.ndarray:
@@ -205,11 +205,7 @@ load = Detector.load
 
 
 def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
-    """Return family, number of layers and width of a model.
-
-    Raises:
-        AnchorscopeError: The family or the sizes are unknown, see `families`.
-    """
+    """Return family, number of layers and width of a model; errors as in `families.sizes`."""
     return families.family_of(config, where).model_type, *families.sizes(config, where)
 
 
@@ -240,12 +236,8 @@ def export(
 ) -> Detector:
     """Average the calibrated logits of the probes of all outer folds at the headline layer.
 
-    Args:
-        fitted: The probes of the read-out, [layers, folds].
-        readout: Read-out, such as `mlp/final`.
-        answers: The answers that the probes were fitted to, n rows.
-        states: Clean states of the answers, [layers, n, width].
-        origin: The model and its prompt.
+    The answers are those that the probes were fitted to, `states` their clean states, [layers, n,
+    width].
 
     Raises:
         AnchorscopeError: The probes are not calibrated.

@@ -68,13 +68,10 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
 
 
 def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
-    """Compute every metric of every detector, with clustered intervals.
+    """Return a row of `COLUMNS` per detector and metric, with clustered intervals.
 
     Differences between detectors are paired, on the samples that both have scored. A `vs_probe`
     above 0 means that the metric is larger than the probe's.
-
-    Returns:
-        One row per detector and metric: `COLUMNS`.
     """
     drawn, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
 
@@ -112,16 +109,9 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
 def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Compute `METRICS` in every draw, [draws, metrics]; NaN in draws of one class.
 
-    - `auroc`: area under the ROC curve of wrong against right answers.
-    - `auprc`: average precision at finding wrong answers.
-    - `brier`: mean squared error of the probability.
-    - `ece`: expected calibration error, ten bins of equal width.
-
-    Args:
-        rank: Values that order the answers, higher for more likely wrong, float64 [n].
-        s: Logits of *wrong*, from which `brier` and `ece` are computed, float64 [n].
-        z: 1 for a wrong answer, [n].
-        weights: How often each answer was drawn, [draws, n].
+    `rank` orders the answers, higher for more likely wrong, and gives `auroc` and `auprc` (average
+    precision at finding wrong answers). The logits `s` give `brier` and `ece`. z is 1 for a wrong
+    answer, [n] each. The weights say how often each answer was drawn, [draws, n].
     """
     everyone, wrong = weights.sum(1), weights @ z
     both_classes = (wrong > 0) & (wrong < everyone)

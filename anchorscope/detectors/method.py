@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from anchorscope.config.readouts import before_answer
-from anchorscope.passes.features import Features, Reordered
+from anchorscope.passes.features import Features, reordered
 from anchorscope.probes.fitting import Fitted, ProbeSettings
 
 TEXT_COLUMNS = ("id", "question", "subject", "relation", "ea_text", "response")
@@ -48,7 +48,7 @@ class Samples:
         return Samples(
             self.answers.iloc[places].reset_index(drop=True),
             self.readout,
-            {name: _of_rows(states, places) for name, states in self.states.items()},
+            {name: reordered(states, places) for name, states in self.states.items()},
             None if outputs is None else outputs.iloc[places].reset_index(drop=True),
         )
 
@@ -85,18 +85,13 @@ class Training:
             samples=self.samples.rows(places),
             label=self.label[places],
             inner=self.inner[places],
-            knockout=None if self.knockout is None else _of_rows(self.knockout, places),
+            knockout=None if self.knockout is None else reordered(self.knockout, places),
             fitted={},
         )
 
     def labelled(self, label: np.ndarray) -> Training:
         """Return the samples with other labels, int64 [n], such as their pathway."""
         return replace(self, label=label, fitted={})
-
-
-def _of_rows(states: Features, places: np.ndarray) -> Features:
-    """Return the states of some samples."""
-    return Reordered(states, torch.as_tensor(places))
 
 
 def text_columns(answers: pd.DataFrame) -> pd.DataFrame:

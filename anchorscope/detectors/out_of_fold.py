@@ -33,10 +33,8 @@ log = logging.getLogger(__name__)
 def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
     """Fit each method to every outer training fold, and score the samples outside of it.
 
-    Methods that need what was not measured are left out and named in the log.
-
-    Returns:
-        One row per sample, method and condition, in the order of the samples: `COLUMNS`.
+    Methods that need what was not measured are left out and named in the log. Return a row of
+    `COLUMNS` per sample, method and condition, in the order of the samples.
     """
     for method in methods:
         if missing := cell.lacks(method):
@@ -59,11 +57,7 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
 def _scored(
     cell: DetectionCell, fold: int, method: Method, train: Training
 ) -> Iterator[pd.DataFrame]:
-    """Yield the scores of the samples of a fold by one method, one table per condition.
-
-    Raises:
-        AnchorscopeError: A score is not finite.
-    """
+    """Yield the scores of a fold's samples by one method, one table per condition."""
     scorer = method.fit(train)
     of_fold = cell.design.ids[cell.design.fold == fold]
     for condition, every in (("clean", cell.clean), ("crossed", cell.crossed)):

@@ -32,12 +32,8 @@ def table(
     """Split the logit of each detector that was scored behind both questions.
 
     The shares are shares of the mean squares of the terms over right answers in pairs. They add up
-    to 1. Intervals hold the detectors fixed.
-
-    `rows` are those of `out_of_fold.scores` at this read-out.
-
-    Returns:
-        One row per detector: `COLUMNS`. There are no rows without pairs.
+    to 1. Intervals hold the detectors fixed. `rows` are those of `out_of_fold.scores` at this
+    read-out. Return a row of `COLUMNS` per detector, none without pairs.
 
     Raises:
         AnchorscopeError: Scores and answers have different samples.
@@ -93,7 +89,9 @@ def _analysis(
     """Return an analysis for `crossing` with the detectors in place of a read-out's layers."""
     layers = {name: number for number, name in enumerate(detectors)}
     rows = rows[rows["detector"].isin(detectors)]
-    as_layers = rows.assign(layer=rows["detector"].map(layers).astype(np.int64), draw=0)
+    as_layers = rows.assign(
+        layer=rows["detector"].map(layers).astype(np.int64), draw=0, probe="clean"
+    )
     pairs = rows[rows["condition"] == "crossed"].drop_duplicates("id")
     partner = dict(zip(pairs["id"].astype(str), pairs["partner"].astype(str), strict=True))
     measured = answers[answers["id"].isin(rows["id"].unique())]

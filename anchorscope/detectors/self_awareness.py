@@ -33,11 +33,10 @@ COLUMNS = (
 
 
 def predictions(cell: DetectionCell) -> pd.DataFrame:
-    """Predict each sample's pathway out of fold.
+    """Predict pathways out of fold; return a row of `SCORES` per sample and predictor.
 
-    Returns:
-        One row per sample and predictor: `SCORES`. There are no rows without a knockout. If the
-        training samples of a fold all use one pathway, its samples get equal ranks.
+    There are no rows without a knockout. If the training samples of a fold all use one pathway, its
+    samples get equal ranks.
     """
     if cell.knockout is None:
         return pd.DataFrame(columns=list(SCORES))
@@ -89,10 +88,8 @@ def table(
 ) -> pd.DataFrame:
     """Estimate how well each predictor tells the pathway, and how much better the states are.
 
-    `rows` are those of `predictions` at this read-out.
-
-    Returns:
-        One row per predictor: `COLUMNS`. The gains over text and score are in the row of `states`.
+    `rows` are those of `predictions` at this read-out. Return a row of `COLUMNS` per predictor. The
+    gains over text and score are in the row of `states`.
 
     Raises:
         AnchorscopeError: Rows and answers have different samples.

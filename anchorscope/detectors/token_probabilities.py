@@ -24,11 +24,7 @@ ASKS = (
 
 
 def features(written: pd.DataFrame) -> pd.DataFrame:
-    """Summarise the probabilities of each answer's tokens, see `activations.outputs`.
-
-    Returns:
-        One row per answer and condition: `id`, `condition` and `output.FEATURES`.
-    """
+    """Return `id`, `condition` and `output.FEATURES` of each answer, see `activations.outputs`."""
     exact = written["exact"].astype(bool)
     columns = {}
     for span, of_span in zip(SPANS, (written[exact], written), strict=True):
@@ -43,10 +39,8 @@ def features(written: pd.DataFrame) -> pd.DataFrame:
 def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame:
     """Ask the model whether its answers are true, behind their own and their partners' questions.
 
-    A chat style asks through the model's template.
-
-    Returns:
-        One `clean` row per answer, and one `crossed` row per answer with a partner: `COLUMNS`.
+    A chat style asks through the model's template. Return `COLUMNS`: a `clean` row per answer, and
+    a `crossed` row per answer with a partner.
 
     Raises:
         AnchorscopeError: Logits are not finite, or a single row does not fit in memory.

@@ -39,13 +39,12 @@ def table(
     AUC minus the out-of-fold AUC of the tested dataset's own detector, on the same samples.
 
     `cells` are all of one model and read-out, and `out_of_fold` the rows of `out_of_fold.scores`
-    there, by dataset.
-
-    Returns:
-        One row per pair of datasets and detector: `COLUMNS`.
+    there, by dataset. Return a row of `COLUMNS` per pair of datasets and detector.
     """
-    fitted = {name: _fitted(cell) for name, cell in cells.items()}
-    rows = []
+    fitted, rows = dict[str, dict[str, Scorer]](), []
+    for name, cell in cells.items():
+        train = with_probes(cell.whole())
+        fitted[name] = {detector: METHODS[detector].fit(train) for detector in DETECTORS}
     for tested, target in cells.items():
         scored = evaluation.scored(out_of_fold[tested], target.answers)
         drawn = samples.bootstrap(scored.answers, bootstrap.draws, seed)
@@ -62,12 +61,6 @@ def table(
     return pd.DataFrame(rows).assign(**Pair.of(readout)._asdict())[list(COLUMNS)]
 
 
-def _fitted(cell: DetectionCell) -> dict[str, Scorer]:
-    """Fit the detectors to a whole cell."""
-    train = with_probes(cell.whole())
-    return {name: METHODS[name].fit(train) for name in DETECTORS}
-
-
 def _rows(
     scored: DetectionScores,
     ranks: Mapping[str, np.ndarray],
@@ -75,11 +68,7 @@ def _rows(
     drawn: ClusterDraws,
     bootstrap: Bootstrap,
 ) -> Iterator[dict[str, object]]:
-    """Yield one row per detector on one dataset, without the names of the datasets.
-
-    `ranks` are the scores of each detector, float64 [n]; those in `scored` are of the dataset's own
-    detectors, out of fold. `counted` says which samples may be tested, bool [n].
-    """
+    """Yield a row per detector with these `ranks`; only samples `counted`, bool [n], are tested."""
     few = min((counted & (scored.z == one)).sum() for one in (0, 1))
     n_clusters = int(drawn.clusters_in(counted))
     for name in DETECTORS:

@@ -38,6 +38,7 @@ class Group:
     support: np.ndarray  # samples whose number decides `thin`, bool [ways, layers, n]
     quantities: Mapping[str, Quantity]  # column → mean over some of the members
     averages: Mapping[str, Means] = field(default_factory=dict)  # means without an interval
+    ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # column → two quantities
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,10 @@ class Analysis:
 
     def _again(self, scores: Callable[[Readout], np.ndarray]) -> Again | None:
         """Return the scores of refitted probes and floors, or None if these were not refitted."""
-        if self.refits is None or self.floors is None:
+        if self.refits is None or self.floors is None or not self.refits.floors:
             return None
         refits = self.refits.refits(self.readout, self.answers, ())
-        if refits is None or not self.refits.floors:
+        if refits is None:
             return None
         learned_from, readouts = refits
         s = np.stack([scores(readout) for readout in readouts])
@@ -102,15 +103,11 @@ class Analysis:
         columns: Iterable[str],
         groups: Callable[[Readout], Sequence[Group]],
         refitted: Sequence[str] = (),
-        describe: Callable[[Columns, Mapping[str, Spread]], Columns] = lambda *_: {},
     ) -> pd.DataFrame:
-        """Return a table with a row for each group and layer.
+        """Return a table with a row for each group and layer, and these columns.
 
-        Args:
-            columns: Columns of the table, in order.
-            groups: Forms the groups of a read-out, and again with the scores of each refit.
-            refitted: Conditions that `groups` reads. Without any, intervals hold the probes fixed.
-            describe: Returns further columns of a group, from its columns and quantities.
+        `groups` forms the groups of a read-out, and again with the scores of each refit. It reads
+        the conditions `refitted`. Without any, intervals hold the probes fixed.
         """
         refits = None
         if self.refits is not None and refitted:
@@ -126,8 +123,7 @@ class Analysis:
         frames = []
         for group in as_fitted:
             of_group = {name: next(spreads) for name in group.quantities}
-            rows = self._columns(group, of_group)
-            frames.append(pd.DataFrame(rows | describe(rows, of_group))[list(columns)])
+            frames.append(pd.DataFrame(self._columns(group, of_group))[list(columns)])
         return stacked(frames, columns)
 
     def _columns(self, group: Group, spreads: Mapping[str, Spread]) -> Columns:
@@ -143,12 +139,18 @@ class Analysis:
             "n": n,
             "n_clusters": n_clusters,
             "thin": intervals.thin(count(group.support), supporting, self),
+            "inflation": next(iter(spreads.values())).inflation,
         }
         for name, quantity in group.quantities.items():
             ends = spreads[name].interval(self.level, quantity.bounds)
             low, high = np.where(n == 0, np.nan, ends)
             rows |= {name: spreads[name].estimate}
             rows |= {f"{quantity.ends}_low": low, f"{quantity.ends}_high": high}
+        for name, both in group.ratios.items():
+            part, whole = (spreads[one] for one in both)
+            rows |= {name: intervals.ratio(part.estimate, whole.estimate)}
+            replicates = intervals.ratio(part.replicates, whole.replicates)
+            rows |= intervals.ends(name, replicates, self.level)
         return rows | {name: means.estimate() for name, means in group.averages.items()}
 
 

@@ -24,8 +24,6 @@ Need = Literal["prompts", "gradients", "floors"]
 - `prompts`: the text of the main run's prompts, `Cell.prompts`.
 - `gradients`: the model with weights that take gradients and attention that can be read.
 - `floors`: what text alone tells; the table's `Analysis.strength` then knows the signal.
-- `truth`: the planted pathway, as the column `truth` of the table's answers; only models that are
-  trained here on planted worlds have one.
 """
 
 

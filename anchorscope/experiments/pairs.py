@@ -18,7 +18,6 @@ from anchorscope.experiments.analysis import (
 )
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
-from anchorscope.probes import intervals
 from anchorscope.probes.bands import ANY, Means
 from anchorscope.probes.samples import sigmoid
 
@@ -30,10 +29,9 @@ LABELS = ("all", "0", "1")
 class Arm:
     """What an arm does to each sample at each layer."""
 
-    partner: np.ndarray  # whether the sample has a partner, bool [n]
-    counted: np.ndarray  # whether the pair counts, bool [layers, n]
-    # averaged over the pairs that count, [layers, n] or [n]: percentage points of `delta_p`, else 0
-    # or 1 (`changed`: a share), or a difference of these
+    counted: np.ndarray  # whether the sample counts, bool [layers, n]
+    # averaged over the samples that count, [layers, n] or [n]: points of `delta_p`, else 0 or 1
+    # (`changed`: a share), or a difference of these
     values: Mapping[str, np.ndarray]
 
 
@@ -43,29 +41,26 @@ def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarra
     return ids.get_indexer(pd.Index(partners.astype(str)))
 
 
-def against_control(
-    measured: MeasuredRows, name: str, control: str, *, delta_p: bool = False
-) -> Arm:
+def against_control(measured: MeasuredRows, name: str, control: str) -> Arm:
     """Compare a condition with its control, sample by sample.
 
     A sample counts if it was measured under both and the control is complete.
 
     Returns:
         An arm with these values, [layers, n]: `flips`, whether the predicted class flips; `random`,
-        the share of the control's draws in which it flips; `contrast`, the difference of the two.
-        With `delta_p`, also in percentage points: `delta_p`, `random_delta_p` (mean of the draws)
-        and `delta_p_contrast`.
+        the share of the control's draws in which it flips; `contrast`, the difference of the two;
+        and in percentage points `delta_p`, `random_delta_p` (mean of the draws) and
+        `delta_p_contrast`.
     """
     clean, exact = (measured.values(one)[0] for one in ("clean", name))
     draws = measured.values(control)
     flips = 1.0 * ((exact > 0) != (clean > 0))
     random = ((draws > 0) != (clean > 0)).mean(axis=0)
     counted = ~np.isnan(clean + exact + draws.sum(axis=0)) & measured.control_is_complete(control)
+    points, chance = _delta_p(exact, clean), _delta_p(draws, clean).mean(axis=0)
     values = {"flips": flips, "random": random, "contrast": flips - random}
-    if delta_p:
-        points, chance = _delta_p(exact, clean), _delta_p(draws, clean).mean(axis=0)
-        values |= {"delta_p": points, "random_delta_p": chance, "delta_p_contrast": points - chance}
-    return Arm(np.ones(len(measured.ids), dtype=bool), counted, values)
+    values |= {"delta_p": points, "random_delta_p": chance, "delta_p_contrast": points - chance}
+    return Arm(counted, values)
 
 
 def _delta_p(s: np.ndarray, clean: np.ndarray) -> np.ndarray:
@@ -94,15 +89,13 @@ def table(
 def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
     """Form the group of some samples of an arm, bool [1, layers, n]."""
     counted = members & arm.counted
-    sizes = {"n_partner": count(members & arm.partner), "n_paired": count(counted)}
-    sizes["coverage"] = intervals.ratio(sizes["n_paired"], count(members))
     bounds = {"contrast": (-1.0, 1.0)}
     bounds |= dict.fromkeys(("delta_p", "random_delta_p", "delta_p_contrast"), ANY)
     quantities = {
         column: Quantity(Means(values[None], counted), column, bounds.get(column, SHARE))
         for column, values in arm.values.items()
     }
-    return Group(key | sizes, members, counted, quantities)
+    return Group(key | {"n_paired": count(counted)}, members, counted, quantities)
 
 
 def per_sample(analysis: Analysis, arms: Mapping[str, Arm]) -> pd.DataFrame:

@@ -103,10 +103,7 @@ class Cell:
         return rows.merge(_tokens(plan), how="left")[list(COLUMNS)]
 
     def _scored(self, name: str, states: Tensor, ids: Sequence[str]) -> pd.DataFrame:
-        """Return the logits of states [samples, layers, width], a row for each sample and layer.
-
-        `name` is the name of the states, see `runner.States`.
-        """
+        """Return the logits of the `States` of a name, a row for each sample and layer."""
         drawn_as, _, place = name.partition("/")
         condition, _, draw = drawn_as.rpartition(".")
         readout = place.replace(".", "/")
@@ -158,8 +155,7 @@ def counts(
     `left_out` maps ids to the reason why a sample was not passed. By default it had no partner or
     no control. `passes` is the number of rows passed per sample, see `Experiment.passes_a_sample`.
     """
-    passed = set(rows["id"])
-    reasons = left_out or {}
+    passed, reasons = set(rows["id"]), left_out or {}
     dropped = Counter(
         reasons.get(id_, NO_PARTNER) for id_ in answers["id"].astype(str) if id_ not in passed
     )

@@ -1,18 +1,56 @@
-"""Tables of experiments: tables of one cell, and their concatenation for a figure."""
+"""Tables of the main run and of experiments: of one cell, and joined for a figure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
+from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.experiment import PER_SAMPLE, Experiment
+from anchorscope.experiments.knockout import controls, curve
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.probes.bands import Draws
 from anchorscope.storage.errors import stale
 
 PER_SAMPLE_COLUMNS = (PER_SAMPLE[0], "site", "position", "layer", *PER_SAMPLE[1:])
+
+
+def columns() -> dict[str, Mapping[str, str]]:
+    """Return the columns of each table of the main run, with what they hold."""
+    return {
+        "curve": curve.CURVE,
+        "contrasts": controls.CONTRASTS,
+        "controls": controls.columns(),
+        "crossing": crossing.CROSSING,
+        "claims": crossing.CLAIMS,
+    }
+
+
+def of_main_run(
+    scores: pd.DataFrame,
+    floors: pd.DataFrame,
+    answers: pd.DataFrame,
+    refits: Draws,
+    *,
+    bootstrap: Mapping[str, Any],
+    seed: int,
+) -> dict[str, pd.DataFrame]:
+    """Make the tables of a cell, those of `columns`, from its scores and those of refitted probes.
+
+    `bootstrap` is the section of the config, and `seed` the seed of its draws.
+    """
+    made: dict[str, list[pd.DataFrame]] = {name: [] for name in columns()}
+    given = {"floors": floors, "refits": refits, **bootstrap, "seed": seed}
+    for analysis in analyses(scores, answers, **given):
+        made["curve"].append(curve.curve(analysis))
+        made["contrasts"].append(controls.contrasts(analysis))
+        made["controls"].append(controls.controls(analysis, scores, refits.ids))
+        for name, frame in crossing.tables(analysis).items():
+            made[name].append(frame)
+    return {name: stacked(frames, columns()[name]) for name, frames in made.items()}
 
 
 @dataclass(frozen=True)
@@ -23,14 +61,11 @@ class Products:
     answers: pd.DataFrame  # answers without scores are left out
     rows: pd.DataFrame  # rows that the experiment measured, see `measured.COLUMNS`
     floors: pd.DataFrame | None = None  # scores of the text floors, if the experiment needs them
-    truth: pd.DataFrame | None = None  # planted truth, if needed, see `calibration.truth`
     draws: Draws | None = None  # refits of probes and floors, together with `floors`
 
     def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, MeasuredRows]]:
         """Yield analysis and measured rows of each read-out that the experiment measured."""
         answers = self.answers[self.answers["id"].isin(self.scores["id"].unique())]
-        if self.truth is not None:
-            answers = answers.merge(self.truth[["id", "truth"]], on="id", how="left")
         measured = self.scores["readout"].isin(self.rows["readout"].unique())
         for analysis in analyses(
             self.scores[measured],

@@ -23,7 +23,6 @@ from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG,
 from anchorscope.storage.counts import COPIED, NO_ANSWER, THOUGHT, UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
-from anchorscope.storage.room import Room
 from anchorscope.styles import Style, gap, style_of
 
 if TYPE_CHECKING:
@@ -99,8 +98,6 @@ class Trimmed:
     sure: bool = False  # whether the finder is sure of E_A, see `answer_anchors.Anchor`
     no_answer: str | None = None  # why this is no answer, one of `answer_anchors.REASONS`
     thinks: bool = False  # whether the response opens with the model's thoughts
-    # whether E_A's last token held more than E_A ("Paris." as one token), and was tokenised anew
-    split: bool = False
 
 
 def answer(
@@ -139,7 +136,11 @@ def answer(
     embedded = families.embedded(loaded.model)
     reader = inputs.Reader(loaded.tokenizer, ending, limits, notes, embedded)
     read = reader.prompts(rows)
-    written = _written(read, loaded, ending, settings, keep, notes)
+    waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
+    ids = [prompt.row["id"] for prompt in waiting]
+    given_ids, longest = [prompt.ids for prompt in waiting], settings.max_new_tokens
+    answers = generate(given_ids, loaded, ending, max_new_tokens=longest, keep=keep, names=ids)
+    written = dict(zip(ids, answers, strict=True))
     records = []
     for prompt in read:
         record = _empty(prompt)
@@ -164,31 +165,6 @@ def answer(
         log.warning(f"{what}: measure a model that answers at once", notes[THOUGHT], len(read))
     table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
     return table, _counts(records, notes)
-
-
-def _written(
-    read: Sequence[Prompt],
-    loaded: Loaded,
-    ending: Ending,
-    settings: Settings,
-    keep: Path | None,
-    notes: Counter[str],
-) -> dict[str, Written]:
-    """Generate the answers to all prompts that need one; return id → answer."""
-    waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
-    ids, room = [prompt.row["id"] for prompt in waiting], Room()
-    written = generate(
-        [prompt.ids for prompt in waiting],
-        loaded,
-        ending,
-        max_new_tokens=settings.max_new_tokens,
-        keep=keep,
-        room=room,
-        names=ids,
-    )
-    if room.halved:
-        notes["batches halved to fit in memory"] = room.halved
-    return dict(zip(ids, written, strict=True))
 
 
 def trim(
@@ -220,7 +196,7 @@ def trim(
         return unanchored
     span = (found.start, found.end)
     inside = tokens.overlapping(text, spans, *span)
-    if split := spans[inside[-1]][1] > span[1]:
+    if spans[inside[-1]][1] > span[1]:  # the last token holds more than E_A, such as "Paris."
         cut = tokens.cut(tokenizer, body, text[: span[1]], spans, context)
         if cut is None:
             return unanchored
@@ -236,7 +212,6 @@ def trim(
         anchor=(inside[0], inside[-1] + 1),
         anchor_text=text[slice(*span)],
         sure=found.sure,
-        split=split,
     )
 
 
@@ -256,8 +231,8 @@ def _gold(
 ) -> dict[str, Any]:
     """Return the columns `gold_...`: the first gold answer in place of a wrong one.
 
-    The gold answer is trimmed and closed like an answer. The result is empty if the answer is not
-    wrong, if there is no gold answer, or if its tokens do not decode to it or have no embedding.
+    It is trimmed and closed like an answer. Return nothing if the answer is not wrong, without a
+    gold answer, or if its tokens do not decode to it or have no embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
@@ -360,7 +335,6 @@ def _answered(
         success = "found" if trimmed.anchor else "not found"
         notes[f"answer anchor {success}, {outcome}"] += 1
     outcome = outcome if is_answer else NO_ANSWER
-    notes["last answer token tokenised anew"] += trimmed.split
     said = labels.squad_normalise(trimmed.anchor_text or "")
     notes[COPIED] += said in map(labels.squad_normalise, row["shown"])
     if trimmed.anchor is None:

@@ -193,10 +193,7 @@ def first_tensor(output: Any) -> torch.Tensor:
 
 
 def tried(version: str, rows: Mapping[str, tuple[str, str]]) -> str:
-    """Return the table of families that were tried with a version of transformers, in Markdown.
-
-    `rows` map a family to the device and result of a tiny model, and to published checkpoints.
-    """
+    """Return the table of families tried: of a tiny model, and of published checkpoints."""
     columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
     lines: list[Sequence[str]] = [columns, ["---"] * len(columns)]
     for name, (tiny, published) in rows.items():

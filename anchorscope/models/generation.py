@@ -67,14 +67,9 @@ def generate(
     has at most `loaded.batch_tokens` rows × (prompt + answer) tokens. A longer prompt is passed by
     itself, and a batch that does not fit in memory is halved.
 
-    Args:
-        prompts: Token ids of each prompt.
-        loaded: The model.
-        ending: The end of an answer.
-        max_new_tokens: Maximum length of an answer, in tokens.
-        keep: Folder for finished batches. Batches that are there already are not passed again.
-        room: Counts the halved batches, including those in `keep`.
-        names: Names of the prompts in errors; by default their numbers.
+    Prompts are token ids. Finished batches are put into the folder `keep`, and batches that are
+    there already are not passed again. `room` knows what fits in memory. `names` are the prompts'
+    names in errors, by default their numbers.
 
     Raises:
         AnchorscopeError: One answer alone does not fit in memory, or logits are not finite.
@@ -93,25 +88,22 @@ def generate(
         return _greedy(rows, row_names, loaded.model, head, shared, ended, max_new_tokens)
 
     def tensors_of(batch: Sequence[int]) -> dict[str, torch.Tensor]:
-        """Return the new tokens of each row, padded with -1, and the number of halved batches."""
-        before, longest = room.halved, sizes[batch[0]]
-        parts = room.run(batch, lambda part: len(part) * longest, answers_of)
+        """Return the new tokens of each row, padded with -1, and their log-probabilities."""
+        parts = room.run(batch, lambda part: len(part) * sizes[batch[0]], answers_of)
         written = [one for part in parts for one in part]
         ids = [torch.tensor(one.ids) for one in written]
         logprobs = [torch.tensor(one.logprobs) for one in written]
         return {
             "ids": pad_sequence(ids, batch_first=True, padding_value=-1),
             "logprobs": pad_sequence(logprobs, batch_first=True),
-            "halved": torch.tensor(room.halved - before),
         }
 
     answers = [Written((), ())] * len(prompts)
     with Progress(total=len(prompts), unit="answers") as progress:
         for number, batch in enumerate(cache.grouped(sizes, loaded.batch_tokens)):
             path = None if keep is None else partial.batch(keep, number)
-            signature, before = partial.signature([str([*prompts[n]]) for n in batch]), room.halved
+            signature = partial.signature([str([*prompts[n]]) for n in batch])
             made = partial.once(path, functools.partial(tensors_of, batch), signature)
-            room.halved = before + int(made["halved"])
             rows = made["ids"].tolist(), made["logprobs"].tolist()
             for n, padded, logprobs in zip(batch, *rows, strict=True):
                 ids = tuple(token for token in padded if token >= 0)

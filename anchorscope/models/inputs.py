@@ -137,10 +137,7 @@ class Reader:
             return ()
 
     def _loses(self, response: str, ids: Sequence[int], prompt: tokens.Encoded) -> bool:
-        """Return whether the tokens of the user's own response decode to another text.
-
-        Case and white space may change. An end token ends the response.
-        """
+        """Return whether a response decodes to another text, but for case and white space."""
         fed = [*takewhile(lambda token: token not in self.ending.eos, ids)]
         text, _ = tokens.char_spans(self.tokenizer, fed, prompt.ids[-CONTEXT:])
         spelled, wanted = _visible(text), _visible(response)

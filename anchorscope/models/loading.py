@@ -182,15 +182,8 @@ def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
     `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE` are respected. If the hub cannot be reached, the
-    cached folder is returned, even if files are missing (see `check`).
-
-    Args:
-        hub_id: Id on the hub.
-        revision: Commit, branch or tag; None for the newest commit.
-        names_prompt: See `check_prompt`.
-
-    Returns:
-        The folder and its commit.
+    cached folder is returned, even if files are missing (see `check`). A revision is a commit,
+    branch or tag; None is the newest commit. Return the folder and its commit.
 
     Raises:
         AnchorscopeError: The model is gated or missing, there is no such revision or no network, or

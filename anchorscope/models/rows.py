@@ -34,14 +34,6 @@ class Asked:
     counts: Counts  # rows left out, by reason
 
 
-@dataclass(frozen=True)
-class Answered:
-    """Prompts and answers of the rows."""
-
-    prompts: pd.DataFrame  # see `prompts.build`
-    answers: pd.DataFrame  # see `answers.answer`
-
-
 def arounds_of(
     prompted: pd.DataFrame, answers: pd.DataFrame
 ) -> tuple[tuple[str | None, Around], ...]:
@@ -111,8 +103,8 @@ def answer(
     style: str,
     around: Mapping[str | None, Around] | None = None,
     unlabelled: bool = False,
-) -> Answered:
-    """Prompt a model with questions, or take their responses, and find the anchors.
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the prompts of questions (`prompts.build`), and their answers (`answers.answer`).
 
     `around` maps a relation to the text around its questions, in place of examples chosen here. For
     `unlabelled` see `ask`.
@@ -130,7 +122,7 @@ def answer(
     new_tokens, prompt_tokens = chosen.generation.max_new_tokens, chosen.max_prompt_tokens
     how = answers.Settings(style, new_tokens, prompt_tokens, chosen.no_answer, unlabelled)
     table, _ = answers.answer(prompted, asked.questions, loaded, how)
-    return Answered(prompted, table)
+    return prompted, table
 
 
 def question_rows(

@@ -21,7 +21,6 @@ from anchorscope.storage import partial
 from anchorscope.storage.errors import stale
 from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.storage.progress import Progress
-from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
     from anchorscope.models.families import Loaded
@@ -44,8 +43,8 @@ def write(
     `partial.folder_for`.
 
     Returns:
-        The cost of the passes: `rows` passed, `samples`, `rows_by_condition`, `batches`,
-        `halved_batches` (that did not fit in memory), `seconds`, `device`, `dtype`, `attention`.
+        The cost of the passes: `rows` passed, `samples`, `rows_by_condition`, `batches`, `seconds`,
+        `device`, `dtype`, `attention`.
     """
     from anchorscope.passes.runner import measure
 
@@ -55,15 +54,14 @@ def write(
     ids = [[planned.samples[at].id for at in batch.samples] for batch in planned.batches]
     signatures = [partial.signature(of_batch) for of_batch in ids]
     todo = [n for n, path in enumerate(paths) if not partial.finished(path, signatures[n])]
-    room, seconds, halved = Room(), 0.0, 0
-    passes = measure(loaded, planned, readouts, numbers=todo, room=room, outputs=True)
+    seconds = 0.0
+    passes = measure(loaded, planned, readouts, numbers=todo, outputs=True)
     total = sum(len(planned.batches[number].rows) for number in todo)
     # Closing removes the hooks from the model, even if writing a batch fails.
     with closing(passes), Progress(total=total, unit="rows") as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
-            took, more = progress.seconds - seconds, room.halved - halved
-            notes = {"ids": json.dumps(ids[number]), "seconds": f"{took:.6f}", "halved": str(more)}
-            seconds, halved = progress.seconds, room.halved
+            notes = {"ids": json.dumps(ids[number]), "seconds": f"{progress.seconds - seconds:.6f}"}
+            seconds = progress.seconds
             partial.save(tensors, paths[number], samples=signatures[number], **notes)
             progress.update(len(batch.rows))
     write_parquet(index(planned), folder / "index.parquet")
@@ -72,10 +70,9 @@ def write(
 
 
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
-    """Return token probabilities, a row per token of each answer up to the end of E_A.
+    """Return token probabilities where nothing is cut, a row per answer token up to E_A's end.
 
-    Columns: `id`, `condition` (those that cut nothing), the token's `place` in the model's input,
-    whether it belongs to E_A (`exact`), and `runner.QUANTITIES`.
+    `place` is the token's index in the model's input, `exact` whether it belongs to E_A.
     """
     from anchorscope.passes.runner import QUANTITIES
 
@@ -104,15 +101,13 @@ def outputs(folder: str | Path) -> pd.DataFrame:
 
 def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any]:
     """Sum up the cost of the passes, see `write`, from the notes in the files of all batches."""
-    of_batches = [partial.notes(path) for path in paths]
     rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
     return {
         "rows": rows.total(),
         "samples": len(planned.samples),
         "rows_by_condition": dict(rows),
         "batches": len(planned.batches),
-        "halved_batches": sum(int(note["halved"]) > 0 for note in of_batches),
-        "seconds": round(sum(float(note["seconds"]) for note in of_batches), 3),
+        "seconds": round(sum(float(partial.notes(path)["seconds"]) for path in paths), 3),
         "device": loaded.device.type,
         "dtype": str(loaded.model.dtype).removeprefix("torch."),
         "attention": loaded.model.config._attn_implementation,
@@ -197,11 +192,9 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
 def read(
     folder: str | Path, readout: str, condition: str, draw: int = 0
 ) -> tuple[list[str], Features]:
-    """Find one read-out of the samples that were measured under one condition.
+    """Return ids and states of one read-out under one condition, in the order of the answers.
 
-    Returns:
-        The ids in the order of the answers, and the features, float32 [layers, samples, width].
-        Layers are read from the files when they are indexed.
+    States are float32 [layers, samples, width]. Layers are read from files when they are indexed.
 
     Raises:
         AnchorscopeError: The read-out was not measured, or a file is missing or broken.

@@ -110,13 +110,10 @@ def arrange(
     bfloat16 results. A sample is passed only under the interventions whose prompt it has, so
     samples with other prompts and without are passed in different batches.
 
-    Args:
-        samples: The samples of a cell.
-        chosen: The interventions, each with its draws in turn. `clean` is one of them.
-        batch_tokens: Most rows × padded length of a pass. A single sample is passed at any size.
-        seed: Seed of the random control.
-        noise_samples: Name of an intervention with a batch of its own → number of samples that are
-            measured under it; by default `NOISE_SAMPLES`.
+    `chosen` are the interventions, each with its draws in turn; `clean` is one of them. A pass has
+    at most `batch_tokens` rows × padded length, a single sample any. The seed is the random
+    control's. `noise_samples` maps interventions with a batch of their own to the number of samples
+    that are measured under them, by default `NOISE_SAMPLES`.
     """
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):

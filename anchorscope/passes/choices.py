@@ -5,7 +5,7 @@ The base model runs without its LM head, from the first token that prompts do no
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from anchorscope.models import cache
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import runner
-from anchorscope.passes.batches import Batch, Plan, Row, Sample, arrange, by_length, narrowed
+from anchorscope.passes.batches import Batch, Sample, arrange, by_length, narrowed
 from anchorscope.passes.interventions import CLEAN
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -28,7 +28,7 @@ def choices(
     `prompts` and `tokens` are token ids.
 
     Raises:
-        AnchorscopeError: See `of_plan`.
+        AnchorscopeError: A logit is not finite, or one prompt alone does not fit in memory.
     """
     if not len(prompts):
         return np.zeros((0, 2))
@@ -38,57 +38,29 @@ def choices(
         for number, (ids, end) in enumerate(zip(prompts, ends, strict=True))
     ]
     plan = arrange(samples, [(CLEAN, 0)], batch_tokens=loaded.batch_tokens)
-    both = np.empty((len(prompts), 2))
-    for row, logits in of_plan(loaded, plan, "prompt_end", tokens):
-        both[row.sample] = logits
-    return both
+    room, head, both = Room(), runner.head_of(loaded, plan), np.empty((len(prompts), 2))
 
-
-def of_plan(
-    loaded: Loaded,
-    plan: Plan,
-    position: str,
-    tokens: Sequence[tuple[int, int]],
-    room: Room | None = None,
-) -> Iterator[tuple[Row, np.ndarray]]:
-    """Yield each planned row with the logits of its two candidate tokens, float64 [2].
-
-    Args:
-        loaded: The model.
-        plan: The rows to pass.
-        position: Name of the position whose next token is predicted.
-        tokens: Ids of the two candidates for each sample.
-        room: Counts the batches that were halved.
-
-    Raises:
-        AnchorscopeError: A logit is not finite, or one sample alone does not fit in memory.
-    """
-    room, head = room or Room(), runner.head_of(loaded, plan)
-
-    def passed(batch: Batch, numbers: Sequence[int]) -> list[tuple[Row, np.ndarray]]:
+    def pass_samples(batch: Batch, numbers: Sequence[int]) -> list[tuple[list[int], np.ndarray]]:
         parts = by_length(narrowed(batch, numbers))
-        return [row for one in parts for row in _of_batch(loaded, one, position, tokens, head)]
+        return [_of_batch(loaded, part, tokens, head) for part in parts]
 
-    total = sum(len(batch.rows) for batch in plan.batches)
-    with Progress(total=total, unit="choices") as progress:
+    with Progress(total=len(prompts), unit="choices") as progress:
         for batch in plan.batches:
-            for part in room.run(batch.samples, batch.tokens, partial(passed, batch)):
-                yield from part
+            passed = room.run(batch.samples, batch.tokens, partial(pass_samples, batch))
+            for rows, logits in itertools.chain(*passed):
+                both[rows] = logits
             progress.update(len(batch.rows))
+    return both
 
 
 @torch.inference_mode()
 def _of_batch(
-    loaded: Loaded,
-    batch: Batch,
-    position: str,
-    tokens: Sequence[tuple[int, int]],
-    head: cache.Layers,
-) -> list[tuple[Row, np.ndarray]]:
-    """Return the rows of one batch with the logits of their two candidates, float64 [2]."""
+    loaded: Loaded, batch: Batch, tokens: Sequence[tuple[int, int]], head: cache.Layers
+) -> tuple[list[int], np.ndarray]:
+    """Return the number of each row's prompt, and its candidates' logits, float64 [rows, 2]."""
     states = loaded.model.base_model(**runner.inputs(loaded, batch, head)).last_hidden_state
     first = runner.first_passed(batch, head)
-    places = [row.passed.positions[position] - first for row in batch.rows]
+    places = [row.passed.positions["prompt_end"] - first for row in batch.rows]
     pairs = torch.tensor([tokens[row.sample] for row in batch.rows])
     parts = [
         logits.gather(-1, some.to(logits.device)).cpu()
@@ -97,4 +69,4 @@ def _of_batch(
     both = torch.cat(parts).double().numpy()
     for row in itertools.compress(batch.rows, ~np.isfinite(both).all(1)):
         raise not_finite("the logits of a choice are not finite", str(row))
-    return list(zip(batch.rows, both, strict=True))
+    return [row.sample for row in batch.rows], both

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,64 +36,51 @@ class Features(Protocol):
         ...
 
 
-def layers_at_once(x: Features) -> int:
-    """Return how many layers are held in memory at a time; all layers for a tensor."""
-    return max(1, getattr(x, "layers_at_once", len(x)))
-
-
 @dataclass(frozen=True)
-class Reordered:
-    """Features with reordered samples: row i is row `order[i]` of `x`."""
-
-    x: Features
-    order: Tensor  # int64 [samples]
-
-    @property
-    def shape(self) -> Sequence[int]:
-        """Layers, samples and width."""
-        return (len(self.x), len(self.order), self.x.shape[2])
-
-    @property
-    def layers_at_once(self) -> int:
-        """Number of layers that are held in memory at a time."""
-        return layers_at_once(self.x)
-
-    def __len__(self) -> int:
-        """Return the number of layers."""
-        return len(self.x)
-
-    def __getitem__(self, layers: slice) -> Tensor:
-        """Return the reordered features of some consecutive layers."""
-        return self.x[layers][:, self.order]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some consecutive layers of features."""
+class View:
+    """Some consecutive layers of features, with some of their samples in an order."""
 
     x: Features
     layers: range
+    order: Tensor | slice  # int64 [samples]; or all in their own order
 
     @property
     def shape(self) -> Sequence[int]:
-        """Layers of this part, samples and width."""
-        return (len(self.layers), *self.x.shape[1:])
+        """Layers, samples and width of the view."""
+        _, n, width = self.x.shape
+        samples = n if isinstance(self.order, slice) else len(self.order)
+        return (len(self.layers), samples, width)
+
+    @property
+    def layers_at_once(self) -> int:
+        """Number of layers that are held in memory at a time; all layers for a tensor."""
+        return max(1, getattr(self.x, "layers_at_once", len(self.x)))
 
     def __len__(self) -> int:
-        """Return the number of layers of this part."""
+        """Return the number of layers of the view."""
         return len(self.layers)
 
     def __getitem__(self, layers: slice) -> Tensor:
-        """Return the features of some consecutive layers, counted from the start of this part."""
+        """Return the features of some consecutive layers, counted from the start of the view."""
         chosen = self.layers[layers]
-        return self.x[chosen.start : chosen.stop]
+        return self.x[chosen.start : chosen.stop][:, self.order]
 
 
-def blocks(x: Features) -> Iterator[Part]:
+def view_of(x: Features) -> View:
+    """Return a view of all layers and samples; a view itself."""
+    return x if isinstance(x, View) else View(x, range(len(x)), slice(None))
+
+
+def reordered(x: Features, order: np.ndarray) -> View:
+    """Return features with row `order[i]` as row i, int64 [samples]."""
+    return View(x, range(len(x)), torch.as_tensor(order))
+
+
+def blocks(x: Features) -> Iterator[View]:
     """Yield the layers in blocks, each as large as is held in memory at a time."""
-    layers, size = range(len(x)), layers_at_once(x)
-    for start in range(0, len(x), size):
-        yield Part(x, layers[start : start + size])
+    whole = view_of(x)
+    for start in range(0, len(whole), whole.layers_at_once):
+        yield replace(whole, layers=whole.layers[start : start + whole.layers_at_once])
 
 
 def at(x: Features, layers: Sequence[int]) -> Tensor:

@@ -61,13 +61,8 @@ def mask(
     to a row's cut tokens. The diagonal stays open, because a query with nothing to attend to would
     be NaN. Closed entries are `finfo(dtype).min`, open entries 0.
 
-    Args:
-        lengths: Number of tokens of each row without padding.
-        cuts: Indices of the tokens cut in each row.
-        length: Number of tokens of each row with padding.
-        first: Index of the first token that is passed. Earlier tokens are attended to.
-        dtype: Dtype of the mask.
-        device: Device of the mask.
+    `lengths` count each row's tokens without padding, `length` with it. `cuts` are the indices of
+    the tokens cut in each row. Tokens before `first` are attended to and not passed.
     """
     is_cut = torch.zeros((len(cuts), 1, length), dtype=torch.bool)
     for row, tokens in enumerate(cuts):

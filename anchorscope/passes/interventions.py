@@ -71,7 +71,7 @@ class Intervention:
     @property
     def drawn(self) -> bool:
         """Whether its tokens are chosen at random, once for each draw."""
-        return self.tokens in DRAWN
+        return self.tokens == "random"
 
     def acts_in(self, layer: int) -> bool:
         """Return whether it cuts in this layer."""
@@ -133,8 +133,6 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
 }
 """Name → function from the question's tokens, E_Q and a random key to the tokens.
 `random` gives as many as E_Q has, so it controls only `exact`."""
-DRAWN = frozenset({"random"})
-"""Names in `TOKENS` that depend on the key. An experiment passes them once for each draw."""
 
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
 """Keys of `Sample.others`: the own answer behind the partner's question, the gold answer behind the

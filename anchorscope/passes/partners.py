@@ -7,7 +7,7 @@ none, both are read off the wording of the questions. The pairs do not depend on
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -82,10 +82,8 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
 
     A greedy matching pairs samples that are as similar as possible, see `distances`.
 
-    Args:
-        answers: The answers table. Rows with a `dropped` reason are in no pair.
-        folds_of: Id → outer fold of the probes. Without it, the probe that scores an answer behind
-            another question may have been trained on that question.
+    Answers with a `dropped` reason are in no pair. `folds_of` maps ids to outer folds. Without it,
+    the probe that scores an answer behind another question may have learned from that question.
     """
     samples, source = known(answers)
     left_out = {str(id_): NO_SUBJECT for id_ in answers.loc[answers["dropped"].isna(), "id"]}
@@ -245,9 +243,7 @@ def known(answers: pd.DataFrame) -> tuple[list[Known], str]:
     """
     if samples := _asked(answers):
         return samples, "relations"
-    proxies = proxies_of(answers)
-    named = answers.assign(**{name: proxies[name].to_numpy() for name in ("subject", "relation")})
-    return _asked(named), "wording"
+    return _asked(answers.assign(**proxies_of(answers["question"]))), "wording"
 
 
 def _asked(answers: pd.DataFrame) -> list[Known]:
@@ -279,17 +275,15 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else np.nan
 
 
-def proxies_of(questions: pd.DataFrame) -> pd.DataFrame:
+def proxies_of(questions: Iterable[str]) -> dict[str, np.ndarray]:
     """Derive a `subject` and a `relation` for each question, in lower case; NaN if missing.
 
     Two questions of one relation ask for the same kind of answer by the same property word:
     "who: wrot", "when: releas", "what: city", "how many: episod", "yes/no: nationality". The
     subject is the text of all names in the question, or without names, of its phrases.
     """
-    pairs = [_proxy(question) for question in questions["question"]]
-    table = pd.DataFrame(pairs, columns=["subject", "relation"], dtype=object)
-    table.insert(0, "id", questions["id"].to_numpy())
-    return table
+    pairs = np.array([_proxy(question) for question in questions], dtype=object).reshape(-1, 2)
+    return {"subject": pairs[:, 0], "relation": pairs[:, 1]}
 
 
 def _proxy(question: str) -> tuple[str | float, str | float]:

@@ -39,12 +39,11 @@ def plan(
         conditions: Condition → settings (`draws` of a control, `samples` of noise). A condition
             that is missing or None is not run. `clean` is always run.
         batch_tokens: See `arrange`.
-        window: Number of tokens in the model's sliding window. Longer samples are dropped, because
-            our mask overrides the window. An answer may be too long behind another prompt.
+        window: Length of the model's sliding window in tokens. Longer samples are dropped, because
+            our mask overrides the window.
         max_positions: Number of the model's positions. Longer samples are dropped.
         seed: Seed of the random control.
-        fold: Function that returns the outer fold of the probes for each measured sample (row of
-            `answers`), see `anchorscope.passes.partners.crossing`.
+        fold: Returns the outer fold of each row of the answers, see `partners.crossing`.
 
     Raises:
         AnchorscopeError: No sample is left to measure.
@@ -147,8 +146,7 @@ def _swap(
 ) -> Counter[str]:
     """Add the swapped versions of each sample to its `others`, and count them by outcome.
 
-    An answer or gold answer is swapped only if its partner's is, too. `golds` maps an id to the
-    sample with its gold answer in place of its own.
+    An answer or gold answer is swapped only if its partner's is, too.
     """
     by_id = {sample.id: sample for sample in samples}
     moved = {id_: behind(by_id[id_], by_id[other]) for id_, other in crossing.partners.items()}

@@ -34,9 +34,8 @@ LOGITS_AT_ONCE = 2**25
 def run(loaded: Loaded, batch: Batch, read: Sequence[str]) -> tuple[States, Sequence[torch.Tensor]]:
     """Pass all rows of a batch in one call, each in full, for gradients. Attention is eager.
 
-    Returns:
-        The states at the read-outs, and the attention weights of each layer, [rows, heads, queries,
-        keys], in one graph.
+    Return the states at the read-outs, and the attention weights of each layer, [rows, heads,
+    queries, keys], in one graph.
 
     Raises:
         AnchorscopeError: An activation is not finite, or a whole vector is zero.
@@ -64,13 +63,8 @@ def measure(
     once. All rows of a sample are in one call, because in half precision the shape of a call
     changes results by more than a small effect.
 
-    Args:
-        loaded: The model.
-        planned: The plan.
-        readouts: Read-outs such as `mlp/final`.
-        numbers: Numbers of the batches to pass; by default all.
-        room: Counts the batches that were halved.
-        outputs: Whether token probabilities are read under conditions that cut nothing.
+    `numbers` are those of the batches to pass, by default all. `room` knows what fits in memory.
+    With `outputs`, token probabilities are read under conditions that cut nothing.
 
     Raises:
         AnchorscopeError: An activation is not finite, a whole vector is zero, or one sample alone
@@ -127,10 +121,7 @@ def _called(
 
 
 def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
-    """Return the token probabilities of answers under conditions that cut nothing, see `States`.
-
-    `last` is the input of the LM head, [rows, tokens passed, width].
-    """
+    """Return token probabilities where nothing is cut, given `last`, the input of the LM head."""
     found, first = {}, first_passed(batch, head)
     for one, draw in batch.columns:
         if not one.reads_outputs:

@@ -109,7 +109,8 @@ class Means:
 
     def estimate(self) -> np.ndarray:
         """Return the means, [layers]; NaN where the group is empty."""
-        return intervals.mean_members(self.values, self.members)
+        sums = np.where(self.members, self.values, 0.0).sum(-1)
+        return intervals.mean_known(intervals.ratio(sums, self.members.sum(-1)), axis=0)
 
     def replicates(self, drawn: ClusterDraws, placements: int = 1) -> np.ndarray:
         """Return the means in each draw, [draws, layers]; also draw among several placements."""

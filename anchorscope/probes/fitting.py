@@ -60,11 +60,6 @@ class Design:
         """(outer fold, inner fold) of each inner fold; empty if nothing is calibrated."""
         return [(k, i) for k, inner in enumerate(self.inner) for i in range(inner.max() + 1)]
 
-    @property
-    def uncalibrated(self) -> Design:
-        """The design without inner folds: slope 1, offset 0."""
-        return replace(self, inner=np.full_like(self.inner, -1))
-
     def of_draws(self, draws: int) -> np.ndarray:
         """Return the number of the probe that scores each sample in each draw, int64 [draws, n]."""
         return self.fold + len(self.inner) * np.arange(draws)[:, None]
@@ -172,10 +167,10 @@ class Fitted:
     shift: np.ndarray  # subtracted from the calibrated logit
     inner_auc: np.ndarray  # of the inner out-of-fold logits; NaN without inner folds
 
-    def at(self, layers: Sequence[int]) -> Fitted:
-        """Return the probes of some layers."""
-        arrays = (getattr(self, name)[list(layers)] for name in ARRAYS)
-        return Fitted(self.probes.part(list(layers)), *arrays)
+    def part(self, layers: Sequence[int] | slice, folds: slice = slice(None)) -> Fitted:
+        """Return the probes of some layers and outer folds."""
+        arrays = (getattr(self, name)[layers, folds] for name in ARRAYS)
+        return Fitted(self.probes.part(layers, folds), *arrays)
 
 
 def join(parts: Sequence[Fitted]) -> Fitted:
@@ -194,12 +189,9 @@ def fit(
 ) -> Fitted:
     """Fit all probes of all layers in one solve, then choose C and calibrate by outer fold.
 
-    Args:
-        x: Activations, float [layers, n, width], in the order of the design.
-        design: The folds.
-        c: Penalties, [layers, folds]; None chooses them.
-        of_text: Whether to fit `floors`: features are not standardised, and C is `strongest`.
-        device: Device to fit on.
+    Activations are float [layers, n, width], in the order of the design, penalties [layers, folds];
+    None chooses them. With `of_text`, for `floors`, features are not standardised, and C is
+    `strongest`.
     """
     penalties = np.tile(design.settings.penalties, (len(x), len(design.inner), 1))
     grid = penalties if c is None else c[..., None]  # [layers, folds, penalties]
@@ -271,11 +263,7 @@ def _choose(
     grid: np.ndarray,
     rule: Callable[..., np.ndarray],
 ) -> Fitted:
-    """Choose the penalty of each layer and outer fold by a rule, and calibrate its probe.
-
-    There is a probe for each row of `training_rows` and penalty of the grid, [layers, folds,
-    penalties].
-    """
+    """Choose the penalty of each layer and outer fold from the `grid` by a rule, and calibrate."""
     layers, folds_, penalties = grid.shape
     chosen = np.zeros((layers, folds_), dtype=np.int64)
     slope, offset = np.ones((layers, folds_)), np.zeros((layers, folds_))

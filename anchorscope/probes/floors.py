@@ -162,11 +162,8 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
     Weights, penalty and calibration are learned in the probes' folds. The vocabulary is read from
     all texts, without their labels.
 
-    Args:
-        answers: `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`.
-        design: The probes' folds.
-        draws: Bootstrap draws. Their `floors` receive the scores of models refitted in each draw,
-            with C unchanged.
+    The answers have `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`.
+    The draws' `floors` receive the scores of models refitted in each draw, with C unchanged.
 
     Raises:
         AnchorscopeError: Answers, folds and draws have different samples.
@@ -191,9 +188,8 @@ def learn(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fit models in the folds of a design to features given by their Gram matrix, [n, n].
 
-    Returns:
-        The inverse penalty of the model that scored a sample [n], the scores at balanced classes
-        [n], and those of the models refitted in each draw, float32 [draws, n].
+    Return the inverse penalty of the model that scored a sample [n], the scores at balanced classes
+    [n], and those of the models refitted in each draw, float32 [draws, n].
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()

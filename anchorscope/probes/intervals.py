@@ -120,11 +120,6 @@ def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.nda
     return low, high
 
 
-def mean_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Average over members [draws, layers, n], first within each draw, [layers]; NaN if empty."""
-    return mean_known(ratio(np.where(members, values, 0.0).sum(-1), members.sum(-1)), axis=0)
-
-
 def auc(s: np.ndarray, z: np.ndarray) -> float:
     """Return the area under the ROC curve of scores s [n], ties counted half; NaN for one class."""
     return float(aucs(s, z, np.ones((1, len(s))))[0])

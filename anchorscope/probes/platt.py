@@ -61,21 +61,6 @@ def calibrate(
     return slope, fitted[:, 1]
 
 
-def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """Return the offset that fits the other folds' logits to their labels, float64 [layers, n].
-
-    It is the maximum likelihood of one parameter, at natural prior. Out-of-fold logits are
-    [layers, n].
-    """
-    moved = np.empty(logits.shape)
-    for k in np.unique(fold):
-        others = fold != k
-        ones = np.ones((len(logits), 1, others.sum()))
-        equal = np.ones(others.sum())
-        moved[:, fold == k] = logistic_regressions(ones, z[others], equal, logits[:, others])
-    return moved
-
-
 def logistic_regressions(
     rows: np.ndarray, target: np.ndarray, weights: np.ndarray, fixed: np.ndarray | float = 0.0
 ) -> np.ndarray:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anchorscope.passes.features import Features, Part
+from anchorscope.passes.features import Features, View, view_of
 from anchorscope.probes.lbfgs import MEMORY, Block, minimise
 from anchorscope.probes.standardising import COLUMNS, as_they_are, standardise
 from anchorscope.storage.errors import AnchorscopeError
@@ -102,11 +102,9 @@ def fit(
     _check(z, masks)
     layers, problems = _at_once(x.shape, len(masks), device)
     # The layers of a part keep their numbers in the whole, for error messages.
-    whole, numbers = (x.x, x.layers) if isinstance(x, Part) else (x, range(len(x)))
-    parts: list[Probes] = []
-    start = 0
-    while start < len(numbers):
-        part = Part(whole, numbers[start : start + layers])
+    whole, parts, start = view_of(x), list[Probes](), 0
+    while start < len(whole):
+        part = replace(whole, layers=whole.layers[start : start + layers])
         penalties = c[start : start + len(part)]
         solved = tried(partial(_solve, part, z, masks, penalties, problems, scaled))
         if solved is None:
@@ -122,7 +120,7 @@ def fit(
 
 @torch.inference_mode()
 def _solve(
-    x: Part, z: Tensor, masks: Tensor, c: Tensor, problems_at_once: int, scaled: bool
+    x: View, z: Tensor, masks: Tensor, c: Tensor, problems_at_once: int, scaled: bool
 ) -> Probes:
     """Solve the problems of some layers. Arguments are as in `fit`, with c [layers, problems]."""
     layers = standardise(x, masks) if scaled else as_they_are(x, masks)

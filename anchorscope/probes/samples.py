@@ -41,11 +41,10 @@ class Readout:
     site: str
     position: str
     clean: np.ndarray  # the score on the clean pass, float64 [layers, n]
-    auc: np.ndarray  # of it, [layers]
     fold: np.ndarray  # outer fold of each sample, int64 [n]
     layer_of_fold: np.ndarray  # that each outer fold's training samples choose, int64 [folds]
     effects: dict[str, Effects]  # by condition, in the order of the registry
-    others: dict[tuple[str, str], np.ndarray]  # probe, condition → s of draw 0, [layers, n]
+    shuffled: np.ndarray | None  # clean score of the probe of shuffled labels, [layers, n]
 
     @property
     def key(self) -> dict[str, object]:
@@ -68,7 +67,7 @@ class Readout:
         return self.clean[self.layer_of_fold[self.fold], np.arange(len(self.fold))]
 
     def seen_by(self, scores: Scores) -> Readout:
-        """Return the read-out with the scores of other probes; headline layer and AUC stay."""
+        """Return the read-out with the scores of other probes; the headline layer stays."""
         return replace(self, clean=scores["clean", 0], effects=_all_effects(scores))
 
 
@@ -162,35 +161,33 @@ def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeEr
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     """Yield the read-outs of a cell, in the order in which the scores first name them.
 
-    Answers are as `in_order` returns them. Without a column `probe`, all rows are of `clean`.
+    Answers are as `in_order` returns them.
 
     Raises:
         AnchorscopeError: Scores and answers are not of the same samples.
     """
     ids = pd.Index(answers["id"].astype(str))
     z = answers["label"].to_numpy(dtype=np.int64)
-    probes = scores["probe"].astype(str) if "probe" in scores else "clean"
     keys = ["probe", "condition", "draw"]
-    for name, part in scores.assign(probe=probes).groupby("readout", sort=False, observed=True):
+    for name, part in scores.groupby("readout", sort=False, observed=True):
         where = f"read-out {name}"
         by_clean_probe: Scores = {}
-        others: dict[tuple[str, str], np.ndarray] = {}
+        shuffled: np.ndarray | None = None
         for (probe, condition, draw), rows in part.groupby(keys, observed=True):
             s = _matrix(rows, ids, str(condition), where)
             if probe == "clean":
                 by_clean_probe[str(condition), int(str(draw))] = s
-            else:
-                others.setdefault((str(probe), str(condition)), s)
+            elif probe == "shuffled":
+                shuffled = s
         clean = by_clean_probe["clean", 0]
         fold, choosing = _folds(part, clean, ids, z)
         yield Readout(
             *Pair.of(str(name)),
             clean,
-            auc=np.array([intervals.auc(layer, z) for layer in clean]),
             fold=fold,
             layer_of_fold=layer_of_fold(choosing),
             effects=_all_effects(by_clean_probe),
-            others=others,
+            shuffled=shuffled,
         )
 
 
@@ -220,15 +217,13 @@ def _folds(
     """Return each sample's outer fold, int64 [n], and AUCs to choose its layer, [layers, folds].
 
     The AUCs are inner out-of-fold ones, or without inner folds, over the samples outside the fold.
-    Scores without a column `fold` form one fold.
     """
     rows = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     fold = np.zeros(len(ids), dtype=np.int64)
-    if "fold" in rows:
-        fold[ids.get_indexer(pd.Index(rows["id"].astype(str)))] = rows["fold"].to_numpy()
-        if "inner_auc" in rows and rows["inner_auc"].notna().all():
-            inner = rows.pivot_table("inner_auc", "layer", "fold", aggfunc="first")
-            return fold, inner.to_numpy(dtype=np.float64)
+    fold[ids.get_indexer(pd.Index(rows["id"].astype(str)))] = rows["fold"].to_numpy()
+    if "inner_auc" in rows and rows["inner_auc"].notna().all():
+        inner = rows.pivot_table("inner_auc", "layer", "fold", aggfunc="first")
+        return fold, inner.to_numpy(dtype=np.float64)
     outside = [fold != k if fold.any() else fold == k for k in range(fold.max() + 1)]
     return fold, np.array([[intervals.auc(s[some], z[some]) for some in outside] for s in clean])
 

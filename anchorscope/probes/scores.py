@@ -1,7 +1,6 @@
 """Out-of-fold scores of each sample by the probe of each layer, under every condition.
 
-The probe itself (`clean`) scores every condition. There are two others. `offset` is the probe with
-its offset refitted, which shows what a mere shift does. `shuffled` is fitted to shuffled labels.
+The probe itself (`clean`) scores every condition. `shuffled` is fitted to shuffled labels.
 Hidden states are read once, by blocks of layers. All work on a block is done while it is in memory.
 """
 
@@ -14,9 +13,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.passes import interventions
-from anchorscope.passes.features import Features, Part, Reordered, blocks
-from anchorscope.probes import fitting, platt
+from anchorscope.passes.features import Features, View, blocks, reordered
+from anchorscope.passes.interventions import REGISTRY
+from anchorscope.probes import fitting
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, Fitted, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, mismatch, places, shuffled, sigmoid
@@ -28,8 +27,7 @@ COLUMNS = {
     "readout": "such as `mlp/final`",
     "condition": "what was blocked or swapped",
     "draw": "number of the random draw",
-    "probe": "`clean`; `offset`, with only the offset refitted; `shuffled`, fitted to shuffled "
-    "labels",
+    "probe": "`clean`, or `shuffled`: fitted to shuffled labels",
     "fold": "the sample's outer fold",
     "c": "inverse penalty",
     **dict.fromkeys(("t", "offset"), "slope and offset of the calibration"),
@@ -39,7 +37,6 @@ COLUMNS = {
 }
 """Column of the table → its content."""
 LEARNED = ("t", "offset", "inner_auc")
-WORTH_A_FIT = 20  # probes that score a pass in the time of one fit, on a CPU
 
 Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""
@@ -60,16 +57,6 @@ class ScoredProbes:
 
 _Probes = dict[str, ScoredProbes]
 """`clean`, and with its penalties `draws` of each bootstrap draw, and of `shuffled` labels."""
-
-
-@dataclass(frozen=True)
-class _Measurements:
-    """The measurements of a read-out under one condition."""
-
-    readout: str
-    condition: Condition
-    places: np.ndarray  # of the samples among the design's, int64 [rows]
-    x: Features  # [layers, rows, width]
 
 
 @dataclass(frozen=True)
@@ -94,35 +81,27 @@ class CellScores:
             AnchorscopeError: A probe cannot be fitted, or activations are of other samples.
         """
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
-        layers = [len(self._measured(readout, CLEAN).x) for readout in self.readouts]
-        fits, scored = self._steps()
-        total = sum(layers) * (fits + len(others) * scored)
-        with Progress(total=total, unit="steps") as progress:
+        layers = [len(self._measured(readout, CLEAN)[1]) for readout in self.readouts]
+        with Progress(total=sum(layers) * (1 + len(others)), unit="layers") as progress:
             for readout, n in zip(self.readouts, layers, strict=True):
-                probes = self._fit(readout, lambda done: progress.update(done * fits))
+                probes = self._fit(readout, progress.update)
                 self.fitted[readout] = probes["clean"].fitted
                 yield from self._clean(readout, probes)
                 for condition in others:
-                    yield from self._scored(self._measured(readout, condition), probes)
-                    progress.update(n * scored)
+                    yield self._scored(readout, condition, probes)
+                    progress.update(n)
 
-    def _steps(self) -> tuple[int, int]:
-        """Return how many probes a layer has, and in the time of how many a pass is scored."""
-        folds, draws = len(self.design.inner), len(self.draws)
-        clean = (folds + len(self.design.inner_folds)) * len(self.design.settings.penalties)
-        return clean + folds * draws, 1 + folds * (1 + draws) // WORTH_A_FIT
-
-    def _measured(self, readout: str, condition: Condition) -> _Measurements:
-        """Read a condition. Samples may only be missing where nothing is fitted."""
+    def _measured(self, readout: str, condition: Condition) -> tuple[np.ndarray, Features]:
+        """Return the places of the samples in the design, and states; some lack if `partial`."""
         ids, x = self.activations(readout, *condition)
         wanted, n = pd.Index([str(id_) for id_ in ids], dtype=object), len(self.design.ids)
         places = pd.Index(self.design.ids).get_indexer(wanted)
         if (strange := wanted[places < 0]).size:
             what = f"id {strange[0]} has no answer"
-        elif len(places) < n and (condition == CLEAN or _has_offset(*condition)):
+        elif len(places) < n and not REGISTRY[condition[0]].partial:
             what = f"{n - len(places)} of {n} samples have no {condition[0]} activations"
         else:
-            return _Measurements(readout, condition, places, x)
+            return places, x
         what = f"activations and answers are not of the same samples: {what}"
         where = f"read-out {readout}, condition {condition[0]}"
         raise mismatch(what, where, "folder of activations")
@@ -130,12 +109,12 @@ class CellScores:
     def _fit(self, readout: str, report: Callable[[int], object]) -> _Probes:
         """Fit the probes of one read-out, and report the number of layers that are done."""
         design, device, null = self.design, self.device, _shuffled_design(self.design)
-        everyone = self._measured(readout, CLEAN)
-        x, order = everyone.x, np.argsort(everyone.places)
+        places, x = self._measured(readout, CLEAN)
+        order = np.argsort(places)
         if (order != np.arange(len(order))).any():
-            x = Reordered(x, torch.as_tensor(order))
+            x = reordered(x, order)
 
-        def learn(x: Part) -> _Probes:
+        def learn(x: View) -> _Probes:
             clean = fitting.fit(x, design, device=device)
             learned = {"clean": ScoredProbes(clean, out_of_fold(clean, x, design.fold))}
             if self.draws:
@@ -161,24 +140,23 @@ class CellScores:
         if null := probes.get("shuffled"):
             yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
 
-    def _scored(self, rows: _Measurements, probes: _Probes) -> Iterator[pd.DataFrame]:
-        """Yield the tables of a condition, scored by the probes, and with a refitted offset."""
-        design, places, clean = self.design, rows.places, probes["clean"].fitted
+    def _scored(self, readout: str, condition: Condition, probes: _Probes) -> pd.DataFrame:
+        """Return the table of a condition, scored by the probes."""
+        design, clean = self.design, probes["clean"].fitted
+        places, measured = self._measured(readout, condition)
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
         s_parts, draw_parts = [], []
-        for x in blocks(rows.x):
-            here = clean.at(x.layers)
+        for x in blocks(measured):
+            here = clean.part(list(x.layers))
             s_parts.append(out_of_fold(here, x, fold))
             if "draws" in probes:
-                draw_parts.append(out_of_fold(probes["draws"].fitted.at(x.layers), x, of_draw))
+                draw_parts.append(
+                    out_of_fold(probes["draws"].fitted.part(list(x.layers)), x, of_draw)
+                )
         if draw_parts:
-            self.draws.add(rows.readout, rows.condition, places, np.concatenate(draw_parts))
+            self.draws.add(readout, condition, places, np.concatenate(draw_parts))
         s = np.concatenate(s_parts)
-        table = partial(_table, rows.readout, rows.condition, design)
-        yield table(places, "clean", clean, s)
-        if _has_offset(*rows.condition):
-            shifted, offset = _offset_refit(clean, s, design, places)
-            yield table(places, "offset", clean, shifted).assign(offset=offset)
+        return _table(readout, condition, design, places, "clean", clean, s)
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
@@ -195,12 +173,6 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     return Draws(design.ids, weights[usable])
-
-
-def _has_offset(condition: str, draw: int) -> bool:
-    """Return whether the offset is refitted under a condition: a cut that has a control."""
-    cuts = (cut for cut, _ in interventions.controlled_cuts() if cut.prompt is None)
-    return draw == 0 and any(cut.name == condition for cut in cuts)
 
 
 def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
@@ -223,17 +195,7 @@ def _shuffled_design(design: Design) -> Design | None:
         log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
         return None
     settings = design.settings.model_copy(update={"prior": "balanced"})
-    return replace(design.uncalibrated, z=z, settings=settings)
-
-
-def _offset_refit(
-    fitted: Fitted, s: np.ndarray, design: Design, places: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Refit the offset to the other folds; return scores [layers, rows], and offsets flat."""
-    fold, z = design.fold[places], design.z[places]
-    s = s.astype(np.float32).astype(np.float64)  # as the table holds them
-    more = platt.offset_refit(s + fitted.shift[:, fold], z, fold)
-    return s + more, (fitted.offset[:, fold] + more).astype(np.float32).ravel()
+    return replace(design, z=z, inner=np.full_like(design.inner, -1), settings=settings)
 
 
 def _table(

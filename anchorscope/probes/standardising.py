@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorscope.passes.features import Part
+from anchorscope.passes.features import View
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
@@ -36,7 +36,7 @@ class Standardised:
     values: Tensor
 
 
-def standardise(features: Part, masks: Tensor) -> Standardised:
+def standardise(features: View, masks: Tensor) -> Standardised:
     """Standardise features [layers, n, width] for problems with row weights [problems, n].
 
     Raises:
@@ -58,7 +58,7 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
     return Standardised(x, centre, scale, mean, inv_std, same, *eigen)
 
 
-def as_they_are(features: Part, masks: Tensor) -> Standardised:
+def as_they_are(features: View, masks: Tensor) -> Standardised:
     """Return uncorrelated features of mean 0 unchanged, with their variances."""
     x = features[:].to(masks)
     layers, _, width = x.shape
@@ -69,10 +69,7 @@ def as_they_are(features: Part, masks: Tensor) -> Standardised:
 
 
 def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> list[Tensor]:
-    """Write the standardised features of `rows` [n, width] to `out`; return their statistics.
-
-    These are centre and scale [width], mean and 1 / std [problems, width], float32.
-    """
+    """Write standardised rows [n, width] to `out`; return centre, scale, mean, 1 / std, float32."""
     starts = range(0, rows.shape[1], COLUMNS)
     parts = [_standardise_columns(rows, weights, out, slice(k, k + COLUMNS)) for k in starts]
     return [torch.cat(statistic, dim=-1).float() for statistic in zip(*parts, strict=True)]

@@ -40,7 +40,7 @@ Strength = Mapping[str, np.ndarray]
 class Again:
     """Out-of-fold scores by the probes and floors refitted in each bootstrap draw."""
 
-    drawn: ClusterDraws  # the draws
+    drawn: ClusterDraws
     s: np.ndarray  # scores of the probes, [draws, layers, n]
     floors: Mapping[str, np.ndarray]  # floor → its scores, [draws, n]
 

@@ -23,7 +23,6 @@ class Room:
     """A runner of batches that records the size that did not fit."""
 
     too_much: float = math.inf  # tokens of the smallest batch that did not fit; not retried
-    halved: int = 0  # number of batches that were halved
 
     def run(
         self,
@@ -50,7 +49,6 @@ class Room:
                 do = "use a larger GPU, fewer draws and conditions, or lower `max_prompt_tokens`"
                 raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
             log.warning("a batch of %d tokens does not fit in memory: it is halved", size)
-        self.halved += 1
         middle = len(samples) // 2
         halves = samples[:middle], samples[middle:]
         return [part for half in halves for part in self.run(half, tokens, work)]

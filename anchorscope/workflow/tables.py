@@ -10,8 +10,9 @@ import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import tables
+from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout import cell_tables as knockout, per_sample
+from anchorscope.experiments.knockout import per_sample
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.passes.activations import measured
 from anchorscope.probes.bands import Draws
@@ -26,7 +27,7 @@ Made = tuple[Mapping[str, pd.DataFrame], dict[str, Any]]
 def delta_p(job: Any) -> Made:
     """Make one cell's curve, its paired contrasts, and the controls beside them."""
     given, chosen = job.input, job.params
-    made = knockout.tables(
+    made = tables.of_main_run(
         read_parquet(given.scores),
         read_parquet(given.floors),
         measured(read_parquet(given.answers), given.activations),
@@ -39,16 +40,27 @@ def delta_p(job: Any) -> Made:
 
 def detection_cell(job: Any) -> Made:
     """Make the tables of detection in one cell."""
-    from anchorscope.detectors import cell_tables as detection
+    from anchorscope.detectors import evaluation, reads, self_awareness
 
-    given = job.input
-    made = detection.tables(
-        read_parquet(given.detection),
-        read_parquet(given.pathways),
-        read_parquet(given.answers),
-        Bootstrap(**job.params.bootstrap),
-        job.params.seed,
-    )
+    columns = {
+        "detection": evaluation.COLUMNS,
+        "detection-reads": reads.COLUMNS,
+        "self-awareness": self_awareness.COLUMNS,
+    }
+    given, parts = job.input, {name: list[pd.DataFrame]() for name in columns}
+    answers, pathways = read_parquet(given.answers), read_parquet(given.pathways)
+    how = Bootstrap(**job.params.bootstrap), job.params.seed
+    by_readout = read_parquet(given.detection).groupby("readout", sort=False, observed=True)
+    for readout, rows in by_readout:
+        scored, predicted = evaluation.scored(rows, answers), pathways["readout"] == readout
+        of_readout = (
+            evaluation.table(scored, str(readout), *how),
+            reads.table(rows, answers, str(readout), *how),
+            self_awareness.table(pathways[predicted], answers, str(readout), *how),
+        )
+        for frames, frame in zip(parts.values(), of_readout, strict=True):
+            frames.append(frame)
+    made = {name: stacked(frames, columns[name]) for name, frames in parts.items()}
     return made, {"counts": provenance.counts_of(given.detection)}
 
 

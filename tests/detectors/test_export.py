@@ -25,7 +25,7 @@ def fit(small: Planted, **changed: str) -> fitting.Fitted:
     design = small.cell.design
     settings = design.settings.model_copy(update=changed)
     if settings.scoring == "published":
-        design = design.uncalibrated
+        design = replace(design, inner=np.full_like(design.inner, -1))
     return fitting.fit(small.cell.clean.states[READOUT], replace(design, settings=settings))
 
 

@@ -140,7 +140,7 @@ def test_nothing_depends_on_the_order_of_rows(
     table = of_cell(experiment, products, BOOTSTRAP)
     order = np.random.default_rng(0).permutation(len(rows))
     mixed = small.products(experiment, rows.iloc[order])
-    mixed = type(mixed)(mixed.scores, mixed.answers[::-1], mixed.rows, mixed.floors, mixed.truth)
+    mixed = type(mixed)(mixed.scores, mixed.answers[::-1], mixed.rows, mixed.floors)
     pd.testing.assert_frame_equal(of_cell(experiment, mixed, BOOTSTRAP), table)
 
 

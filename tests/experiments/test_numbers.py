@@ -13,7 +13,7 @@ import pytest
 import torch
 from scored import score
 
-from anchorscope.experiments.knockout import cell_tables
+from anchorscope.experiments import tables as experiment_tables
 from anchorscope.probes import bands, fitting, floors, scores
 from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.storage import files
@@ -94,7 +94,7 @@ def tables():
     """The tables of the stored scores."""
     read = (files.read_parquet(STORED / f"{name}.parquet") for name in ("scores", "floors"))
     drawn = bands.Draws.read(STORED / "draws.safetensors")
-    return cell_tables.tables(*read, answers(), drawn, bootstrap=BOOTSTRAP, seed=0)
+    return experiment_tables.of_main_run(*read, answers(), drawn, bootstrap=BOOTSTRAP, seed=0)
 
 
 def test_probes_and_floors_score_as_they_did():
@@ -111,7 +111,7 @@ def test_probes_and_floors_score_as_they_did():
         pd.testing.assert_frame_equal(found, before, rtol=1e-3, atol=1e-3, check_dtype=False)
 
 
-@pytest.mark.parametrize("name", cell_tables.columns())
+@pytest.mark.parametrize("name", experiment_tables.columns())
 def test_the_same_scores_give_the_same_table(name, tmp_path):
     files.write_csv(tables()[name], tmp_path / "found.csv")
     found, before = (files.read_csv(p) for p in (tmp_path / "found.csv", STORED / f"{name}.csv"))

@@ -103,8 +103,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     given = partial(states, measured), measured, READOUT, list(passed), settings
     drawn = scores.drawn(measured, fitting.design(measured, settings))
     table = score(*given, draws=drawn)
-    probes = table.groupby("condition")["probe"].agg(set)
-    assert probes["first"] == {"clean", "offset"} and probes["first-random"] == {"clean"}
+    assert {"first", "first-random"} <= set(table["condition"])
     assert f"{READOUT}/first-random/1" in drawn.scores
 
     made = {

@@ -161,7 +161,6 @@ def test_a_last_token_that_holds_more_than_the_answer_is_tokenised_anew(
     trimmed = _trim(merging, said, style)
     closing = _end_of(merging, style).closing
     assert trimmed.anchor_text == anchor
-    assert trimmed.split == (said != " X")
     assert merging.decode(trimmed.ids[slice(*trimmed.anchor)]) == anchor
     assert trimmed.ids[trimmed.anchor[1] :] == closing
     assert trimmed.ids == _trim(merging, f" {anchor}", style).ids

@@ -9,7 +9,7 @@ from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.passes.features import Part
+from anchorscope.passes.features import View
 from anchorscope.probes import probes
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -121,7 +121,7 @@ def test_layers_that_do_not_fit_are_halved_then_their_problems(
     expected, every = fitted(x, z, masks, c).logits(torch.as_tensor(x)), len(c)
     solve, most, tried = probes._solve, every // 2, list[tuple[int, int]]()
 
-    def limited(x: Part, *given: Any) -> probes.Probes:
+    def limited(x: View, *given: Any) -> probes.Probes:
         tried.append((len(x), min(given[-2], every)))
         if len(x) * tried[-1][1] > most:
             raise torch.OutOfMemoryError("CUDA out of memory")

@@ -214,35 +214,17 @@ def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
     assert np.allclose(natural - balanced, expected, atol=1e-5)
 
 
-def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
+def test_every_condition_has_the_clean_probe() -> None:
     conditions = [("knockout", 0), ("random", 0), ("random", 1), ("question", 0), ("noop", 0)]
     found = scored(ProbeSettings(), conditions)
     rows = found.groupby(["condition", "draw", "probe"]).size().to_dict()
     expected = {("clean", 0, "clean"), ("clean", 0, "shuffled")}
     expected |= {(*condition, "clean") for condition in conditions}
-    expected |= {("knockout", 0, "offset")}
     assert rows == {key: 10 if key[0] == "noop" else 2 * N for key in expected}
     both = part(found, "clean").merge(part(found, "noop"), on=["layer", "id"])
     assert np.allclose(both["s_x"], both["s_y"], atol=1e-5), "in the order of its own ids"
     published = scored(ProbeSettings(scoring="published"), conditions)
-    assert set(published["probe"]) == {"clean", "offset"}
-
-
-def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:
-    random = np.random.default_rng(3)
-    z, fold = (random.random(90) < 0.3).astype(int), np.arange(90) % 3
-    logits = random.normal(size=(2, 90)) * 3 + 5
-    moved = platt.offset_refit(logits, z, fold)
-    for k in range(3):
-        others = fold != k
-        assert np.ptp(moved[:, ~others], axis=1).max() == 0
-        # The likelihood of an offset is highest where the mean probability is the share.
-        p = 1 / (1 + np.exp(-(logits[:, others] + moved[:, ~others][:, :1])))
-        assert np.allclose(p.mean(1), z[others].mean(), atol=1e-6)
-    relabelled = np.where(fold == 1, 1 - z, z)
-    again = platt.offset_refit(logits, relabelled, fold)
-    assert np.array_equal(again[:, fold == 1], moved[:, fold == 1])
-    assert not np.allclose(again[:, fold == 0], moved[:, fold == 0])
+    assert set(published["probe"]) == {"clean"}
 
 
 def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:

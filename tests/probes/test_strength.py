@@ -107,9 +107,9 @@ def test_the_margin_above_what_is_hardest_to_beat_has_students_interval_and_the_
 
 
 def test_the_cell_has_a_signal_where_p_of_the_margin_is_below_what_the_level_leaves() -> None:
-    fold, nothing = np.zeros(N, dtype=np.int64), np.zeros(1)
+    fold = np.zeros(N, dtype=np.int64)
     for told in (0.1, 0.3, 0.5, 1.0):
-        readout = Readout("mlp", "final", scores(told)[None], nothing, fold, np.array([0]), {}, {})
+        readout = Readout("mlp", "final", scores(told)[None], fold, np.array([0]), {}, None)
         for level in (0.5, 0.95):
             found = Analysis(readout, ANSWERS, DRAWN, level=level).cell_strength
             assert found["signal"].tolist() == (found["margin_p"] < 1 - level).tolist()

@@ -39,7 +39,7 @@ def simulate(world: World, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFram
     scores = pd.concat(
         pd.DataFrame({"id": ids, "layer": 0, "condition": name, "s": s})
         for name, s in (("clean", clean), ("knockout", moved))
-    ).assign(readout="mlp/final", draw=0, probe="clean")
+    ).assign(readout="mlp/final", draw=0, probe="clean", fold=0)
     return scores, pd.DataFrame({"id": ids, "question": ids, "label": z})
 
 

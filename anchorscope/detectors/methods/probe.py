@@ -121,7 +121,7 @@ def held_out(
     Penalty and calibration come from the probe of all training samples, and so the logits are at
     the training prior. `states` are scored instead of the clean ones that the probes learn from.
     """
-    fitted = learned(train, readout).at(layers)
+    fitted = learned(train, readout).part(layers)
     clean = at(train.samples.states[readout], layers)
     masks = train.inner != np.arange(train.inner.max() + 1)[:, None]
     penalties = np.repeat(fitted.c, len(masks), axis=1)

@@ -25,5 +25,5 @@ def arms(measured: MeasuredRows) -> dict[str, Arm]:
     """Return the single arm, or no arm if no sample was passed."""
     if ANSWER_ONLY.name not in measured.conditions:
         return {}
-    arm = pairs.against_control(measured, ANSWER_ONLY.name, QUESTION.name, delta_p=True)
+    arm = pairs.against_control(measured, ANSWER_ONLY.name, QUESTION.name)
     return {ANSWER_ONLY.name: arm}

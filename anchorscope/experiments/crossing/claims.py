@@ -56,8 +56,6 @@ POWERS = (1, 2, 3)
 """Powers of the log-probability that the claim `truth` adjusts for."""
 NOT_OWN = "the answers are not the model's own"
 NOTHING_ELSE = "the questions differ only in the exact question tokens"
-NOT_READ = "with tokens blocked the score no longer reads the answer"
-REVERSED = "reversed: own wrong answers score lower behind their own question"
 EXPLAINED = {
     "pair": "the pair term is not significantly above 0",
     "above_text": "the overlap of question and answer may explain it",
@@ -101,8 +99,10 @@ def own_answer(wrong: Answers, level: float = LEVEL, *, own_words: bool = True) 
     if not own_words:
         return Claim(NOT_MEASURED, NOT_OWN)
     found = interaction(wrong, level)
-    reversed_ = found.verdict == NO and found.estimate.high < 0
-    return replace(found, reason=REVERSED) if reversed_ else found
+    if found.verdict == NO and found.estimate.high < 0:
+        why = "reversed: own wrong answers score lower behind their own question"
+        return replace(found, reason=why)
+    return found
 
 
 def truth(
@@ -155,7 +155,8 @@ def through(clean: Answers, blocked: Answers, level: float = LEVEL) -> Claim:
         return Claim(TOO_FEW, reason, n=pairs.n, clusters=pairs.clusters)
     damaged = Damaged.of(clean, blocked, pairs)
     if not damaged.readable:
-        return Claim(NOT_MEASURED, NOT_READ, n=pairs.n, clusters=pairs.clusters)
+        why = "with tokens blocked the score no longer reads the answer"
+        return Claim(NOT_MEASURED, why, n=pairs.n, clusters=pairs.clusters)
     steps = {
         "pair": pairs.mean(clean.term(PAIR)),
         **_above_text(clean, pairs),

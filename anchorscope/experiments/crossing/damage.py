@@ -100,10 +100,7 @@ class Damaged:
         return Estimate(np.array(100 * share), low=np.array(100 * low), high=np.array(100 * high))
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
-        """Return each pair's part of the error of the probe's mean of values, [..., pairs].
-
-        `slope_of` is the derivative of each value by λ.
-        """
+        """Return each pair's part of the error of the mean; `slope_of` is its derivative by λ."""
         by_probe = values[0]
         slopes = _of_fold(np.broadcast_to(slope_of, by_probe.shape), self.fold)
         through_left = slopes / np.bincount(self.fold)[self.fold] * self.moves[0]
@@ -111,11 +108,7 @@ class Damaged:
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
-    """Find where a function changes its sign, in steps that double.
-
-    Returns:
-        The root, or the last point tried if the sign does not change within 60 steps.
-    """
+    """Find where a function changes its sign, in 60 steps that double; else the last point."""
     sign, end = np.sign(function(start)), start
     for _ in range(60):
         begin, end = end, end + step

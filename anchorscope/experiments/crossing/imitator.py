@@ -29,15 +29,9 @@ def pair_terms(
     kinds. All answers overlap more with their own questions and score higher there, and this alone
     must not look like a cause. Each fold is predicted from the others.
 
-    Args:
-        scores: Scores of the probe, [4, ..., pairs], see `terms`, without NaN.
-        features: Features of question and answer, [4, pairs, features], see `features`.
-        kind: Kind of the answers (right, wrong, gold), numbered, int64 [pairs].
-        fold: Outer fold of each pair, int64 [pairs]. No text is in two folds.
-
-    Returns:
-        Predicted pair terms, [..., pairs]. They are 0 with one fold, which leaves no pairs to
-        learn from.
+    Scores are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` numbers the
+    kinds of answers (right, wrong, gold), [pairs]. No text is in two outer folds, [pairs].
+    Return predicted pair terms, [..., pairs]; 0 with one fold, which leaves no pairs to learn from.
     """
     read, given = term(PAIR, features), term(PAIR, scores)
     targets = given.reshape(-1, given.shape[-1]).T  # [pairs, targets]

@@ -160,10 +160,7 @@ class Swapped:
         return list(self.answers["ea_text"].astype(str))
 
     def _imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the text imitator's pair terms in each arm, [layers, pairs]; NaN without scores.
-
-        It is fitted to own and gold answers together, see `imitator.pair_terms`.
-        """
+        """Fit the imitator to own and gold answers; return its pair terms, [layers, pairs]."""
         names = [name for name in (OWN, GOLD) if name in scores]
         four = np.stack([scores[name][:, 0] for name in names], axis=2)
         arm, pair = np.nonzero(np.isfinite(four).all((0, 1)))
@@ -211,12 +208,8 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
     two questions of one frame have a pair term of 0, and the pair terms of two subjects whose
     frames form a circle, such as two wordings of both, add up to 0.
 
-    Args:
-        subjects: Numbers of the subjects of both questions, int64 [2, pairs].
-        frames: Numbers of the frames of both questions, int64 [2, pairs].
-
-    Returns:
-        Which pairs share their frame, and which others lie on a circle, bool [pairs] each.
+    Subjects and frames of both questions are numbered, int64 [2, pairs]. Return which pairs share
+    their frame, and which others lie on a circle, bool [pairs] each.
     """
     turned = np.where(subjects[0] > subjects[1], frames[::-1], frames)
     _, of_pair = np.unique(np.sort(subjects, axis=0), axis=1, return_inverse=True)

@@ -80,8 +80,6 @@ CLAIMS = {
     "reason": "why the claim is not made or cannot be judged; what has to be said with it",
 }
 """Column of the table of claims → what it holds."""
-NOT_SWAPPED = "no answers were swapped"
-NOT_BLOCKED = "no answers were swapped with the exact tokens blocked"
 CORRECTED = "not significant once p is corrected for the figure's cells"
 
 
@@ -105,7 +103,9 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     """
     judged, rows = {"signal": _signal(analysis)}, list[QuantityRow]()
     if "crossed" not in analysis.readout.effects:
-        judged |= dict.fromkeys(claims.ON_PAIRS, Claim(claims.NOT_MEASURED, NOT_SWAPPED))
+        judged |= dict.fromkeys(
+            claims.ON_PAIRS, Claim(claims.NOT_MEASURED, "no answers were swapped")
+        )
         return {"crossing": _long(rows, analysis), "claims": _of_claims(judged, analysis)}
     pairs, level = Swapped.of(analysis), analysis.level
     groups = pairs.groups()
@@ -113,7 +113,11 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
         side: {arm: one.at(pairs.layer[rows]) for arm, one in groups[side].items()}
         for side, rows in pairs.sides.items()
     }
-    through = {side: _through(of, level) for side, of in headline.items()}
+    blocked = interventions.blocked_arms()
+    through = {
+        side: {arm: claims.through(of[OWN], of[arm], level) for arm in blocked if arm in of}
+        for side, of in headline.items()
+    }
     wrong, own_words = headline["wrong"], pairs.own_words
     judged |= {
         "interaction": claims.interaction(headline["right"][OWN], level),
@@ -143,17 +147,12 @@ def _signal(analysis: Analysis) -> Claim:
     return Claim(verdict, reason, float(margin.p), margin, n=n, clusters=clusters)
 
 
-def _through(of: Mapping[str, Answers], level: float) -> dict[str, Claim]:
-    """Judge for each arm in which tokens are blocked how much of the pair term they take."""
-    arms = [arm for arm in interventions.blocked_arms() if arm in of]
-    return {arm: claims.through(of[OWN], of[arm], level) for arm in arms}
-
-
 def _through_eq(through: Mapping[str, Mapping[str, Claim]], level: float) -> Claim:
     """Judge `through_eq`. The reason also says how much blocking other tokens takes, if known."""
     by_side = {side: of["knockout"] for side, of in through.items() if "knockout" in of}
     if not by_side:
-        return Claim(claims.NOT_MEASURED, NOT_BLOCKED)
+        why = "no answers were swapped with the exact tokens blocked"
+        return Claim(claims.NOT_MEASURED, why)
     side, found = claims.either(by_side, level)
     if not np.isfinite(found.p):
         return found

@@ -5,8 +5,6 @@ the exact tokens with as many random tokens, as the paper does. It describes and
 exact tokens are a question's rare words, and random ones are mostly small words.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
@@ -16,7 +14,7 @@ from anchorscope.experiments.experiment import interval_of, recurring, with_inte
 from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.passes.interventions import REGISTRY, Intervention, controlled_cuts, of_role
 from anchorscope.probes import intervals, samples
-from anchorscope.probes.bands import Means, Spread
+from anchorscope.probes.bands import Means
 from anchorscope.probes.intervals import auc, ratio
 from anchorscope.probes.samples import Effects, Readout
 
@@ -59,15 +57,10 @@ def columns() -> dict[str, str]:
 
 
 def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -> pd.DataFrame:
-    """Compute what the probes of a read-out know, and what flips them.
+    """Return a row of `columns` per layer: what the probes know, and what flips them.
 
-    Args:
-        analysis: The read-out. Its seed must equal the seed of the run, which shuffled the labels.
-        scores: The table of `anchorscope.probes.scores`, all read-outs and probes.
-        scored_ids: Ids of the samples, [n], in the order of scoring and of the shuffled labels.
-
-    Returns:
-        One row per layer with these `columns`; NaN where not measured.
+    The analysis has the seed of the run, which shuffled the labels. `scores` are of all read-outs
+    and probes, `scored_ids` [n] in the order of scoring and of the shuffled labels.
 
     Raises:
         AnchorscopeError: Scores, answers and floors are not of the same samples.
@@ -96,8 +89,8 @@ def _other_aucs(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
     readout, columns = analysis.readout, dict[str, object]()
     if knockout := readout.effects.get("knockout"):
         columns["auc_knockout"] = [auc(layer, analysis.z) for layer in knockout.s[0]]
-    if (s := readout.others.get(("shuffled", "clean"))) is not None:
-        aucs = analysis.drawn.aucs(s, _shuffled(analysis, scored_ids))
+    if readout.shuffled is not None:
+        aucs = analysis.drawn.aucs(readout.shuffled, _shuffled(analysis, scored_ids))
         columns |= intervals.estimate("auc_shuffled", aucs, analysis.level)
     return columns
 
@@ -111,14 +104,15 @@ def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> np.ndarray | float:
+def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> list[float] | float:
     """Return the AUC at the same site before the answer is read, [layers]; NaN if not measured."""
     readout = analysis.readout
     clean = (scores["condition"] == "clean") & (scores["probe"] == "clean")
     rows = scores[clean & (scores["readout"] == before_answer(readout.name))]
     if rows.empty or readout.position == "prompt_end":
         return np.nan
-    return next(samples.readouts(rows, analysis.answers)).auc
+    before = next(samples.readouts(rows, analysis.answers))
+    return [auc(layer, analysis.z) for layer in before.clean]
 
 
 def _share(effects: Effects) -> np.ndarray:
@@ -128,13 +122,10 @@ def _share(effects: Effects) -> np.ndarray:
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
-    """Compare every cut that has a control with this control, layer by layer.
+    """Compare every cut with its control; a row of `CONTRASTS` per cut, quantity and layer.
 
     Differences are paired: they are taken over the samples where the control blocks as many tokens
     as the cut. A control's draws are averaged within a sample.
-
-    Returns:
-        One row per contrast, quantity and layer, with the columns `CONTRASTS`.
 
     Raises:
         AnchorscopeError: The answers lack `<control>_complete`, or floors are not of the same
@@ -151,7 +142,7 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
 def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -> pd.DataFrame:
     named = f"{one.name}-{control.name}"
     counted = control_is_complete(analysis.readout, analysis.answers, control.name)
-    signal = analysis.strength["signal"]
+    facts = {"contrast": named, "signal": analysis.strength["signal"]}
 
     def groups(readout: Readout) -> list[Group]:
         among = (counted & readout.effects[one.name].measured)[None, None]
@@ -162,14 +153,10 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
             difference = Means(under[name] - beside[name], members)
             means = {"under": Means(under[name], members), "beside": Means(beside[name], members)}
             estimate = {"estimate": Quantity(difference, "ci", POINTS)}
-            key = {"contrast": named, "quantity": name}
-            found.append(Group(key, members, members, estimate, means))
+            found.append(Group(facts | {"quantity": name}, members, members, estimate, means))
         return found
 
-    def describe(_: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        return {"signal": signal, "inflation": spreads["estimate"].inflation}
-
-    return analysis.table(CONTRASTS, groups, (one.name, control.name), describe)
+    return analysis.table(CONTRASTS, groups, (one.name, control.name))
 
 
 def _effects(readout: Readout, condition: str) -> dict[str, np.ndarray]:

@@ -1,7 +1,6 @@
 """ΔP: how far each layer's probe moves under a condition, by the condition's own flips."""
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from anchorscope.experiments.analysis import (
 )
 from anchorscope.experiments.experiment import interval_of, recurring
 from anchorscope.passes.interventions import REGISTRY, of_role, pairing_control
-from anchorscope.probes.bands import ANY, Means, Spread
+from anchorscope.probes.bands import ANY, Means
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -67,25 +66,18 @@ def curve(analysis: Analysis) -> pd.DataFrame:
 def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
     answers = analysis.answers
     paired = control_is_complete(analysis.readout, answers, condition)
-    strength = {**analysis.strength, "cell_signal": analysis.cell_strength["signal"][0]}
-    groups = partial(_groups, answers=answers, condition=condition, paired=paired)
+    facts, signal = _facts(answers, condition), analysis.cell_strength["signal"][0]
+    key: Columns = {"condition": condition, "grouping": "per_layer", "cell_signal": signal}
+    key |= analysis.strength
 
-    def describe(_: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        return {**strength, "inflation": spreads["delta_p"].inflation}
+    def groups(readout: Readout) -> list[Group]:
+        effects = readout.effects[condition]
+        return [
+            _group(key | {"anchor": anchor}, effects, everyone & effects.measured, paired, facts)
+            for anchor, everyone in anchored(effects.flip).items()
+        ]
 
-    return analysis.table(CURVE, groups, (condition,), describe)
-
-
-def _groups(
-    readout: Readout, answers: pd.DataFrame, condition: str, paired: np.ndarray
-) -> list[Group]:
-    """Form the groups of both anchors and of all samples; `paired` samples count for flips, [n]."""
-    facts, effects = _facts(answers, condition), readout.effects[condition]
-    key = {"condition": condition, "grouping": "per_layer"}
-    return [
-        _group(key | {"anchor": anchor}, effects, everyone & effects.measured, paired, facts)
-        for anchor, everyone in anchored(effects.flip).items()
-    ]
+    return analysis.table(CURVE, groups, (condition,))
 
 
 def _group(
@@ -95,7 +87,10 @@ def _group(
     paired: np.ndarray,
     facts: Mapping[str, np.ndarray],
 ) -> Group:
-    """Form one group of `members`, bool [draws, layers, n]; `facts` [n] are averaged over it."""
+    """Form one group of `members`, bool [draws, layers, n].
+
+    `paired` samples count for flips, `facts` are averaged over the group, [n] each.
+    """
     counted, draws = members & paired, len(effects.flip)
     # Over all samples, `share` is 1 by construction, so that it has no interval.
     of_share, of_flips = (ANY, SHARE) if key["anchor"] == "all" else (SHARE, ANY)
@@ -131,10 +126,9 @@ def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def control_is_complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
-    """Return the samples in which a condition's control acts on enough tokens, bool [n].
+    """Return the samples whose `pairing_control` acts on as many tokens as the cut, bool [n].
 
-    These are as many tokens as the controlled cut acts on. The control is the one that
-    `interventions.pairing_control` names. All samples count if it was not measured.
+    All samples count if it was not measured.
 
     Raises:
         AnchorscopeError: The answers do not tell where the control is complete.

@@ -56,10 +56,7 @@ def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -
     behind the partner's question, and with other tokens blocked. What was not measured has no line.
     Layers without a signal are thin and grey.
 
-    Args:
-        table: Rows of `results/tables/<figure>.controls.csv`.
-        curve: Rows of `results/tables/<figure>.csv`, which have the column `signal`.
-        request: See `figure_picture.as_chart`.
+    `table` is `<figure>.controls.csv`, and `curve` is `<figure>.csv`.
 
     Raises:
         AnchorscopeError: Columns are missing.

@@ -30,15 +30,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def per_sample(
     scores: pd.DataFrame, answers: pd.DataFrame, readouts: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Return a row for each sample at the headline layer of each read-out; see docs/products.md.
+    """Return a row for each sample at the headline layer of each read-out, with `COLUMNS`.
 
-    `p` is the clean probability at balanced classes, out of fold. `group` is `Q` if the predicted
-    class flips under the knockout, else `A`. `delta_p` is the change of that class's p in points.
-
-    Args:
-        scores: Table of `anchorscope.probes.scores`.
-        answers: Table of answers. Answers without scores are left out.
-        readouts: Read-outs, such as `mlp/final`. Default: all.
+    Answers without scores are left out. `readouts` are such as `mlp/final`, by default all.
 
     Raises:
         AnchorscopeError: Scores and answers are not of the same samples.
@@ -69,9 +63,6 @@ def _of_readout(readout: Readout, answers: pd.DataFrame) -> pd.DataFrame:
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
     """Put an apostrophe before texts that a spreadsheet would take for formulas."""
-    texts = ("id", "question", "answer", "answer_anchor")
-    return table.assign(**{name: table[name].map(_no_formula) for name in texts})
-
-
-def _no_formula(text: object) -> object:
-    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
+    texts = table[["id", "question", "answer", "answer_anchor"]]
+    escaped = texts.map(lambda x: f"'{x}" if isinstance(x, str) and x.startswith(FORMULA) else x)
+    return table.assign(**{str(name): escaped[name] for name in escaped})

@@ -40,21 +40,9 @@ LEAST_COVERAGE = 0.2
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Partners:
-    """The partners of a cell."""
-
-    # arm → id → id of the partner, for the samples that have one
-    arms: Mapping[str, Mapping[str, str]]
-    # source of subjects and relations: the dataset (`relations`) or the questions' wording
-    # (`wording`); None if too few right answers find a matched partner by the wording, and then the
-    # arms are empty
-    source: str | None
-
-
 def partners(
     answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int], arms: Sequence[str]
-) -> Partners:
+) -> tuple[dict[str, dict[str, str]], str | None]:
     """Choose a partner for each sample in each arm; `arms` are keys of `RULES` with `matched`.
 
     A partner has the same relation, another subject, and follows the arm's rule. Partners of the
@@ -62,6 +50,11 @@ def partners(
     are in the same outer fold of the probes (`folds_of`, by id). Otherwise the probe that scores
     the sample would have learned from the partner's question, and from this very row if the answers
     are the same word.
+
+    Returns:
+        Arm → id → id of the partner, and the source of the relations: `relations` of the dataset,
+        or the questions' `wording`; None, and no partners, if too few right answers find a matched
+        partner by the wording.
     """
     samples, source = known(answers)
     groups: dict[tuple[str, int], list[Known]] = defaultdict(list)
@@ -77,13 +70,13 @@ def partners(
     right = [one.id in chosen["matched"] for one in samples if one.label == 0]
     coverage = sum(right) / len(right) if right else 0.0
     if source == "relations" or coverage >= LEAST_COVERAGE:
-        return Partners(chosen, source)
+        return chosen, source
     log.warning(
         "%s: not run; %.0f %% of the right answers find a matched partner by the wording of the "
         "questions, and %.0f %% must",
         *(" and ".join(arms), 100 * coverage, 100 * LEAST_COVERAGE),
     )
-    return Partners({arm: {} for arm in arms}, None)
+    return {arm: {} for arm in arms}, None
 
 
 def _candidates(
@@ -92,8 +85,7 @@ def _candidates(
     """Return the ids of a sample's possible partners, of its own template if there are any.
 
     Facts that a model was never taught are excluded, since it cannot know their assigned answers.
-    `group` holds the questions of the sample's relation and fold. `right_for` holds the ids of
-    questions for which the sample's answer is right.
+    `right_for` holds the ids of questions for which the sample's answer is right.
     """
     right_there = (one.label == 0) != rule.turns
     possible = [
@@ -129,16 +121,16 @@ def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
     Returns:
         The rows of `clean`, the arms and the control: `measured.COLUMNS`, and `partner`, the id of
         the sample that gave the tokens; `changed`, see `Patched`; `source`, see
-        `partners.Partners`.
+        `partners`.
     """
-    exchanged = partners(cell.answers, cell.seed, cell.folds, tuple(ARMS))
+    exchanged, source = partners(cell.answers, cell.seed, cell.folds, tuple(ARMS))
     samples, donors = cell.samples, _donors(cell)
     patched: list[Sample] = []
     facts: list[tuple[object, ...]] = []
     for id_, sample in samples.items():
         prompts: dict[str, Patched] = {}
         for arm in settings.arms:
-            partner = samples.get(exchanged.arms[arm].get(id_, ""))
+            partner = samples.get(exchanged[arm].get(id_, ""))
             if partner and len(runs(partner.eq_tokens)) == len(runs(sample.eq_tokens)):
                 prompts[ARMS[arm].name] = exact(sample, partner)
         if not prompts or not donors[id_]:
@@ -147,7 +139,7 @@ def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
         prompts[RANDOM.name] = control(sample, donor, f"{cell.seed}/{id_}")
         patched.append(replace(sample, others={name: one.sample for name, one in prompts.items()}))
         for name, one in prompts.items():
-            known = (one.sample.partner, one.n_tokens, one.changed, exchanged.source)
+            known = (one.sample.partner, one.n_tokens, one.changed, source)
             facts.append((id_, name, *known))
     rows = cell.score(patched, [*(ARMS[arm] for arm in settings.arms), RANDOM])
     names = ["id", "condition", "partner", "n_tokens", "changed", "source"]
@@ -209,10 +201,9 @@ def with_spans(
 
 
 def _donors(cell: Cell) -> Mapping[str, list[str]]:
-    """Return id → ids of the samples that can give the tokens of its control.
+    """Return id → ids of the samples of its fold that can give the tokens of its control.
 
-    Donors are in the same fold. Their questions have another relation, or another template if the
-    cell has only one relation.
+    Their questions have another relation, or if the cell has only one, another template.
     """
     samples, folds = cell.samples, cell.folds
     questions, _ = known(cell.answers)

@@ -44,5 +44,5 @@ def arms(readout: Readout, measured: MeasuredRows) -> dict[str, Arm]:
         else:
             counted &= called_wrong == called_wrong[:, partners]
         values = {**arm.values, "changed": np.nan_to_num(changed)}
-        arms[name] = Arm(partners >= 0, counted, values)
+        arms[name] = Arm(counted, values)
     return arms

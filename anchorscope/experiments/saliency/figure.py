@@ -24,8 +24,6 @@ GROUPS = {
     "A": Series("A-Anchored", draw.ORANGE, [1, 0], None),
 }
 """Anchor → entry of the legend, if each panel shows one cell."""
-DENSITIES = {EXACT: "density", RANDOM: "random_density"}
-AUCS = {EXACT: "auc", RANDOM: "random_auc"}
 UNITS = {"logit": "logits", "probe": "nats"}
 """Loss → unit of the flow."""
 TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~g")}
@@ -44,9 +42,8 @@ CROSS_ENTROPY = (
 def density(table: pd.DataFrame, request: Request) -> Picture:
     """Draw the densities, a panel per cell: models below one another, datasets side by side."""
     rows = _rows(table, request)
-    points = points_of(
-        rows[(rows["part"] == "density") & rows["anchor"].isin(GROUPS)], DENSITIES, 1
-    )
+    drawn = rows[(rows["part"] == "density") & rows["anchor"].isin(GROUPS)]
+    points = points_of(drawn, {EXACT: "density", RANDOM: "random_density"}, 1)
     points = points.assign(
         series=points["anchor"].map({anchor: one.name for anchor, one in GROUPS.items()}),
         x=[float(f"{x:.4g}") for x in points["x"]],
@@ -71,7 +68,8 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     """Draw how well the flow to the answer in each layer separates the groups, by model."""
     rows = _rows(table, request)
     everyone = rows[(rows["part"] == "layer") & (rows["anchor"] == "all")]
-    points = points_of(everyone, AUCS, 1).assign(series=lambda one: one["dataset"])
+    points = points_of(everyone, {EXACT: "auc", RANDOM: "random_auc"}, 1)
+    points = points.assign(series=points["dataset"])
     auc = data.in_lines(points, ["tokens", "condition"])
     panel = Panel(auc, partial(auc_axis, title="AUC for Q", least=0.5), LAYER_TIPS)
     what = (

@@ -1,6 +1,6 @@
 """The table of saliency: how much flows from E_Q in each group, and whether it tells them apart."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.saliency import COLUMNS, RANDOM, SALIENCY
 from anchorscope.probes import intervals
-from anchorscope.probes.bands import Means, Spread
+from anchorscope.probes.bands import Means
 
 POINTS = 101
 """Points of a density."""
@@ -107,9 +107,7 @@ def _rows(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
             _group(named, flow, *(np.broadcast_to(some, shape) for some in (members, counted)))
         )
     readout = replace(analysis.readout, clean=analysis.readout.clean[: shape[1]])
-    return replace(analysis, readout=readout).table(
-        tuple(COLUMNS), lambda _: groups, describe=lambda _, of: _ratio(of, analysis.level)
-    )
+    return replace(analysis, readout=readout).table(COLUMNS, lambda _: groups)
 
 
 def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray) -> Group:
@@ -119,15 +117,8 @@ def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray)
         name: Quantity(Means(np.nan_to_num(of_samples)[None], counted), name)
         for name, of_samples in values.items()
     }
-    return Group(named | {"n_paired": count(counted)}, members, counted, quantities)
-
-
-def _ratio(spreads: Mapping[str, Spread], level: float) -> Columns:
-    """Return the ratio of flow to control, with its interval from the same draws."""
-    flow, random = spreads["flow"], spreads["random"]
-    replicates = intervals.ratio(flow.replicates, random.replicates)
-    ratio = intervals.ratio(flow.estimate, random.estimate)
-    return {"ratio": ratio, **intervals.ends("ratio", replicates, level)}
+    key, ratios = named | {"n_paired": count(counted)}, {"ratio": ("flow", "random")}
+    return Group(key, members, counted, quantities, ratios=ratios)
 
 
 def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndarray) -> Columns:

@@ -21,9 +21,7 @@ class Window(NamedTuple):
 def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
     """Score every sample of a cell with E_Q or the control's tokens blocked in each window.
 
-    Returns:
-        `measured.COLUMNS`, the `first` and `last` layer blocked, and the window's `centre`. These
-        three are blank for `clean`.
+    The rows also have the `first` and `last` layer blocked and the window's `centre`, or blanks.
     """
     places = windows(len(families.layers(cell.loaded)), settings.width)
     chosen, facts = [], []

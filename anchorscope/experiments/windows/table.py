@@ -32,7 +32,7 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 def arms(measured: MeasuredRows) -> dict[str, Arm]:
     """Return number → arm of each measured window."""
     return {
-        str(number): pairs.against_control(measured, one.name, control.name, delta_p=True)
+        str(number): pairs.against_control(measured, one.name, control.name)
         for number, (one, control) in enumerate(zip(WINDOWS, CONTROLS, strict=True))
         if one.name in measured.conditions
     }

@@ -16,7 +16,7 @@ def test_a_pair_that_speaks_for_the_label_of_both_answers_is_above_0() -> None:
     s = {name: [0 * of + 0.01, of] for name, of in by_condition.items()}
     answers = pd.DataFrame({"id": IDS, "question": IDS, "label": [0, 0, 1, 1, 0, 1]})
     answers["crossed_partner"] = ["b", "a", "d", "c", None, None]
-    scores = scores_of(s, IDS, fold=0, probe="clean")
+    scores = scores_of(s, IDS)
     rows = per_sample(scores, answers)
     assert tuple(rows) == COLUMNS and (rows["layer"] == 1).all()
     assert {"".join(sorted(ids)) for _, ids in rows.groupby("pair")["id"]} == {"ab", "cd"}

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from handmade import FLOORS, scores_of
 
-from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import cell_tables, controls
+from anchorscope.experiments import analysis, tables
+from anchorscope.experiments.knockout import controls
 from anchorscope.probes import samples
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.intervals import auc
@@ -128,7 +128,7 @@ def test_the_order_of_rows_changes_no_digit_of_any_table() -> None:
 
     def made(*given: pd.DataFrame) -> dict[str, pd.DataFrame]:
         bootstrap = {"draws": 20, "min_n": 5}
-        return cell_tables.tables(*given, refits, bootstrap=bootstrap, seed=SEED)
+        return tables.of_main_run(*given, refits, bootstrap=bootstrap, seed=SEED)
 
     whole = scores()
     given = answers().assign(partner_source="relations", ea_text="x", frame="f")

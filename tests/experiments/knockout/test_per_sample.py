@@ -16,7 +16,7 @@ def scores() -> pd.DataFrame:
     clean = np.stack([np.where(z, -1.0, 1.0), np.where(z, 2.0, -2.0)])
     knockout = np.stack([clean[0], np.where(np.arange(N) < 4, -clean[1], clean[1])])
     s = {"clean": clean, "knockout": knockout, "random": clean}
-    return scores_of(s, [f"s{i}" for i in range(N)], probe="clean", fold=0)
+    return scores_of(s, [f"s{i}" for i in range(N)])
 
 
 def answers() -> pd.DataFrame:

@@ -19,7 +19,7 @@ def found(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> Any:
 
 def arms(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:
     """Arm → id → id of the partner."""
-    return found(pd.DataFrame(rows), seed, folds_of).arms
+    return found(pd.DataFrame(rows), seed, folds_of)[0]
 
 
 SMITH = row("a", "Ada Lund", "trade", "smith", ["smith"])
@@ -71,8 +71,8 @@ def slow_rule(rows: list[Any], arm: str) -> dict[str, set[str]]:
 @given(ROWS.filter(lambda rows: any(s and r for s, r, *_ in rows)), st.integers(0, 3))
 def test_partners_are_those_of_the_pair_by_pair_rule(rows: Any, seed: int) -> None:
     exchanged = found(pd.DataFrame(drawn(rows)), seed)
-    assert exchanged.source == "relations"
-    for arm, chosen in exchanged.arms.items():
+    assert exchanged[1] == "relations"
+    for arm, chosen in exchanged[0].items():
         allowed = slow_rule(drawn(rows), arm)
         assert chosen.keys() == allowed.keys()
         assert all(partner in allowed[id_] for id_, partner in chosen.items())
@@ -91,11 +91,11 @@ def test_without_relations_the_wording_tells_what_is_alike() -> None:
     table = pd.DataFrame([town(i, cities[i % 3]) for i in range(12)])
     odd = row("odd", None, None, "Bly", ["Bly"], question="Who wrote The Red House?")
     by_wording = found(pd.concat([table, pd.DataFrame([odd])]))
-    assert by_wording.source == "wording"
-    assert "odd" not in by_wording.arms["matched"]
+    assert by_wording[1] == "wording"
+    assert "odd" not in by_wording[0]["matched"]
     city = dict(zip(table["id"], table["ea_text"], strict=True))
-    assert all(city[one] != city[other] for one, other in by_wording.arms["matched"].items())
-    assert all(city[one] == city[other] for one, other in by_wording.arms["placebo"].items())
+    assert all(city[one] != city[other] for one, other in by_wording[0]["matched"].items())
+    assert all(city[one] == city[other] for one, other in by_wording[0]["placebo"].items())
 
 
 def test_the_arms_are_off_where_too_few_right_answers_find_a_partner_by_wording(
@@ -107,8 +107,8 @@ def test_the_arms_are_off_where_too_few_right_answers_find_a_partner_by_wording(
         for i, verb in enumerate("wrote painted built sold filmed bought burnt owned found".split())
     ]
     none = found(pd.DataFrame([*alike, *unlike]))
-    assert none.source is None and "18 % of the right answers" in caplog.text
-    assert none.arms == {"matched": {}, "placebo": {}}
+    assert none[1] is None and "18 % of the right answers" in caplog.text
+    assert none[0] == {"matched": {}, "placebo": {}}
 
 
 def test_a_partner_is_of_the_own_fold_where_folds_are_given() -> None:

@@ -25,7 +25,6 @@ from anchorscope.probes import samples
 from anchorscope.probes.fitting import Fitted
 from anchorscope.probes.probes import Probes
 from anchorscope.probes.stored import Stored
-from anchorscope.storage import room
 from anchorscope.storage.errors import AnchorscopeError
 
 DRAWS = 2
@@ -150,7 +149,6 @@ def test_nothing_depends_on_who_is_passed_together(
     monkeypatch.setattr(measure.runner, "run", out_of_room)
     same(measure.measure(cell(llama, batch_tokens=10**6), Saliency()), together)
     assert max(tried) == 5 and tried.count(1) == 5
-    assert room.Room().halved == 0
 
 
 def test_flows_of_the_cross_entropy_are_those_of_its_own_gradient(llama: Loaded) -> None:
