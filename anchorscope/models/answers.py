@@ -98,6 +98,7 @@ class Trimmed:
     sure: bool = False  # whether the finder is sure of E_A, see `answer_anchors.Anchor`
     no_answer: str | None = None  # why this is no answer, one of `answer_anchors.REASONS`
     thinks: bool = False  # whether the response opens with the model's thoughts
+    split: bool = False  # whether E_A's last token held more ("Paris."), and was tokenised anew
 
 
 def answer(
@@ -196,7 +197,7 @@ def trim(
         return unanchored
     span = (found.start, found.end)
     inside = tokens.overlapping(text, spans, *span)
-    if spans[inside[-1]][1] > span[1]:  # the last token holds more than E_A, such as "Paris."
+    if split := spans[inside[-1]][1] > span[1]:
         cut = tokens.cut(tokenizer, body, text[: span[1]], spans, context)
         if cut is None:
             return unanchored
@@ -212,6 +213,7 @@ def trim(
         anchor=(inside[0], inside[-1] + 1),
         anchor_text=text[slice(*span)],
         sure=found.sure,
+        split=split,
     )
 
 
@@ -335,6 +337,7 @@ def _answered(
         success = "found" if trimmed.anchor else "not found"
         notes[f"answer anchor {success}, {outcome}"] += 1
     outcome = outcome if is_answer else NO_ANSWER
+    notes["last answer token tokenised anew"] += trimmed.split
     said = labels.squad_normalise(trimmed.anchor_text or "")
     notes[COPIED] += said in map(labels.squad_normalise, row["shown"])
     if trimmed.anchor is None:
