@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import claims_of, crossing_of
 from instrument import answers_table, planned
 from scored import score
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import controls, curve
-from anchorscope.figures import figure_main
 from anchorscope.passes import activations, planning
 from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, random_tokens
 from anchorscope.probes import fitting, scores
@@ -121,18 +119,3 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     quiet = controls.controls(one, table, drawn.ids)
     assert list(quiet) == list(controls.columns())
     assert quiet[["first_flip_share", "first-random_flip_share"]].notna().all(axis=None)
-    named: Any = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
-    cells = (named["panels"], named["datasets"], 3)
-    curves = curves.assign(model="m", dataset="d")
-    shown = figure_main.choices(curves, crossing_of(*cells), claims_of(*cells), **named)
-    assert CUT.label in shown
-
-
-@pytest.mark.parametrize("name", ["knockout", "rest", "gold"])
-def test_an_arm_is_run_behind_the_partners_question_where_both_settings_are_given(
-    name: str,
-) -> None:
-    both = {one for one, _ in planning.conditions_of({name: {}, "crossed": {}})}
-    assert both == {"clean", "crossed", name, f"crossed-{name}"}
-    alone = {one for one, _ in planning.conditions_of({name: {}})}
-    assert alone == ({"clean", name} if name != "gold" else {"clean"})

@@ -5,16 +5,10 @@ from typing import Any
 import figure_tables
 import pandas as pd
 import pytest
-from figure_tables import caption, drawing, points, views, words
+from figure_tables import points, views
 from handmade import drawn
 
-from anchorscope.experiments.knockout.figure_evidence import (
-    AUC_HEADING,
-    AUCS,
-    FLIPS_HEADING,
-    evidence_chart,
-    flips,
-)
+from anchorscope.experiments.knockout.figure_evidence import AUCS, evidence_chart, flips
 
 MODELS = [("m", "Model")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]
@@ -50,26 +44,3 @@ def test_every_line_has_the_tables_values_and_the_headline_is_an_upright_line() 
                 held = next(views(panel, "line"))["encoding"]["y"]["scale"]["domain"]
                 assert held[0] <= got.min() and got.max() <= held[1]
     assert list(views(spec["concat"][0]["vconcat"][0], "area")), "the probe's AUC has a band"
-
-
-def test_each_row_says_what_it_shows_and_one_legend_names_what_was_measured() -> None:
-    controls, curve = tables()
-    svg = drawing(draw(controls.assign(rest_flip_share=float("nan")), curve))
-    assert svg.count('aria-roledescription="legend"') == 1
-    for heading in (AUC_HEADING, FLIPS_HEADING):
-        assert heading.split()[0] in svg
-    assert ">Flips: every question token<" in svg and ">AUC: hardest text model<" in svg
-    assert ">AUC<" in svg and ">Flips (%)<" in svg
-    assert "Flips: every other question token" not in svg
-
-
-def test_without_a_signal_the_probes_lines_are_grey_and_the_others_keep_their_colour() -> None:
-    controls, curve = tables()
-    curve["signal"] = curve["cell_signal"] = curve["dataset"] != "b"
-    spec = draw(controls, curve)
-    for panel in spec["concat"][1]["vconcat"]:
-        rows = pd.DataFrame(points(spec, panel))
-        kept = {AUCS[name].name for name in ("prompt_end_auc", "floor_auc")}
-        assert set(rows[rows["signal"]]["series"]) == kept & set(rows["series"])
-    assert "Thin grey: layers without a signal" in caption(spec)
-    assert "No signal (thin grey): Model on Beta at every layer." in words(spec)
