@@ -153,17 +153,6 @@ def test_each_part_is_what_leaving_the_pair_out_changes() -> None:
     assert parts == pytest.approx(change * 59 / 60, rel=0.05, abs=1e-4)
 
 
-def test_what_is_above_sums_is_claimed_unless_the_imitator_has_it() -> None:
-    right = answers(60, home=1.0)
-    found = claims.interaction(right)
-    assert found.verdict == claims.YES and found.n == found.clusters == 60
-    assert found.estimate.value == pytest.approx(0.5, abs=0.1) and found.reason == ""
-    imitated = claims.interaction(replace(right, imitated=np.full(60, 0.5)))
-    assert imitated.verdict == claims.NO
-    assert imitated.steps["above_text"].value == pytest.approx(0, abs=0.1)
-    assert imitated.reason == "the overlap of question and answer may explain it"
-
-
 def lost_behind_strange_questions() -> tuple[Answers, Answers]:
     wrong, gold = wrong_and_gold(500)
     kept = (1 - 0.5 * (1 - HOME))[:, None]

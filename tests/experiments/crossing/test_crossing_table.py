@@ -103,33 +103,6 @@ def planted(right: float = 0.5, seed: int = 0, **reads: float) -> tuple[Scores, 
     return reading(given["label"].to_numpy(), seed, **reads), given
 
 
-def sums(z: np.ndarray) -> dict[str, np.ndarray]:
-    """Scores that add up something read off the question and something read off the answer.
-
-    What blocking does to either is anybody's guess.
-    """
-    random, found = np.random.default_rng(0), {}
-    for arm, both in ARMS.items():
-        question, answer = 9.0 * random.normal(size=(2, 3, N))
-        for name, behind in zip(both, (np.arange(N), PARTNER), strict=True):
-            found[name] = question[:, behind] + answer
-            if arm == "gold":
-                found[name][:, z == 0] = np.nan
-    return found
-
-
-def test_sums_of_question_and_answer_read_no_pair_however_strong() -> None:
-    given = answers()
-    made = tables(sums(given["label"].to_numpy()), given)
-    found = by_layer(made)
-    terms = found.filter(regex="^(pair|gold)_(?!.*text)|^through_")
-    assert terms.shape[1] >= 8 and np.nanmax(np.abs(terms.to_numpy())) < 1e-9
-    assert (found["share_pair"] < 1e-9).all() and (found["share_question"] > 0.1).all()
-    verdicts = judged(made)["verdict"]
-    assert verdicts[["interaction", "own_answer", "truth"]].tolist() == ["no"] * 3
-    assert verdicts["signal"] == "no" and verdicts["through_eq"] in ("no", "not measured")
-
-
 def test_sums_that_tell_of_the_label_have_a_signal_and_no_other_claim() -> None:
     found = judged(tables(*planted(question=1.0, answer=2.0, kept=0.5)))
     assert found["verdict"].tolist() == ["yes", "no", "no", "no", "no"]
@@ -147,12 +120,9 @@ def test_a_reader_of_truth_is_told_from_a_reader_of_own_answers() -> None:
         assert (said["n"] == N / 4).all() and (said["layer"] == 2).all()
 
 
-def test_the_tables_have_a_row_for_each_quantity_and_layer_and_for_each_claim() -> None:
+def test_the_table_has_a_row_for_each_quantity_and_layer() -> None:
     scores, given = planted(truth=1.0, own=0.5, answer=1.0)
-    made = tables(scores, given)
-    crossing, found = made["crossing"], made["claims"]
-    assert list(crossing) == list(table.CROSSING) and list(found) == list(table.CLAIMS)
-    assert found["claim"].tolist() == [*CLAIMS]
+    crossing = tables(scores, given)["crossing"]
     layers = crossing.groupby("quantity")["layer"].agg(list)
     for name, words in table.QUANTITIES.items():
         pattern = re.sub("<.*?>", "[a-z]+", name)
@@ -161,8 +131,6 @@ def test_the_tables_have_a_row_for_each_quantity_and_layer_and_for_each_claim() 
         assert of_name and all(at == ([2] if at_headline else [0, 1, 2]) for at in of_name), name
         layers = layers[~layers.index.str.fullmatch(pattern)]
     assert layers.empty, "every quantity is documented"
-    assert crossing["estimate"].notna().all()
-    assert not crossing.duplicated(["quantity", "layer"]).any()
 
 
 def test_the_shares_are_those_planted_and_add_up_to_all() -> None:
@@ -254,19 +222,14 @@ def test_pairs_of_one_cluster_are_too_few_and_have_no_interval() -> None:
 
 def test_without_golds_or_log_probabilities_only_truth_is_not_measured() -> None:
     scores, given = planted(truth=1.0, own=0.5, answer=1.0)
-    whole = tables(scores, given)
     bare = {name: s for name, s in scores.items() if "gold" not in name}
     unknown = given.assign(golds=[[] for _ in IDS])
     found = tables(bare, unknown.drop(columns=["logprob_gold", "logprob_crossed-gold"]))
-    assert judged(found).loc["truth", "verdict"] == claims.NOT_MEASURED
+    expected = ["yes", "yes", "yes", claims.NOT_MEASURED, "yes"]
+    assert judged(found)["verdict"].tolist() == expected
     assert not found["crossing"]["quantity"].str.contains("gold").any()
     unsaid = judged(tables(scores, given.drop(columns="logprob_crossed"))).loc["truth"]
     assert unsaid["verdict"] == claims.NOT_MEASURED
-    without = [
-        one["crossing"][~one["crossing"]["quantity"].str.contains("gold|text")]
-        for one in (found, whole)
-    ]
-    pd.testing.assert_frame_equal(*(one.reset_index(drop=True) for one in without))
 
 
 def test_of_given_answers_only_what_does_not_ask_for_the_models_own_words_is_judged() -> None:

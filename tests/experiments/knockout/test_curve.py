@@ -188,14 +188,3 @@ def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass() 
         row = at(table, condition="crossed-knockout", anchor=anchor, layer=0)
         assert (row["n"], row["share"]) == (n, n / 4)
         assert row["delta_p"] == pytest.approx(points)
-
-
-def test_swapped_answers_are_grouped_by_their_own_flips_and_golds_have_no_curve() -> None:
-    # a, called wrong at .9, is called right at .3 behind the other question; c stays at .3.
-    swapped = rows("crossed", [[0.3, 0.3], [0.8, 0.6]], ids=["a", "c"])
-    golds = [rows(name, [[0.1], [0.2]], ids=["a"]) for name in ("gold", "crossed-gold")]
-    table = analysis.table(curve.curve, pd.concat([scores(), swapped, *golds]), answers())
-    for anchor, points in (("Q", -60), ("A", -10)):
-        row = at(table, condition="crossed", anchor=anchor, layer=0)
-        assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
-    assert set(table["condition"]) == {"knockout", "random", "crossed", "noop"}
