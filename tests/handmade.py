@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from figure_tables import CHECKED, pictured
+from figure_tables import CHECKED
 
 from anchorscope.experiments.tables import join
 
@@ -49,17 +49,8 @@ NAMED: dict[str, Any] = {
 
 def drawn(chart: Callable[..., Any], *tables: pd.DataFrame, **more: Any) -> dict[str, Any]:
     """The specification of a view of tables of a cell, or of a figure."""
-    return dict(chart(*_of_figure(tables), **NAMED | more).to_dict(validate=CHECKED))
-
-
-def told(chart: Callable[..., Any], *tables: pd.DataFrame) -> str:
-    """The caption and the details of a view of such tables."""
-    caption, details = pictured(chart, *_of_figure(tables), **NAMED).words
-    return " ".join([*caption, *details]).replace("\u00a0", " ")
-
-
-def _of_figure(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    return [table if "model" in table else join([("m", "d")], [table]) for table in tables]
+    given = [table if "model" in table else join([("m", "d")], [table]) for table in tables]
+    return dict(chart(*given, **NAMED | more).to_dict(validate=CHECKED))
 
 
 class MeanProbes:
