@@ -9,6 +9,9 @@ import torch
 from figure_tables import CHECKED
 
 from anchorscope.experiments.tables import join
+from anchorscope.probes import fitting, scores
+from anchorscope.probes.bands import Draws
+from anchorscope.probes.samples import kept
 
 FLOORS = ("answer", "question", "response", "text")
 
@@ -73,3 +76,20 @@ def labelled(ids: Sequence[str], labels: Sequence[int], **columns: Any) -> pd.Da
     texts = dict.fromkeys(("id", "question", "subject"), ids)
     answers = pd.DataFrame({**texts, "label": labels, "dropped": None})
     return answers.assign(eq_tokens=[[3]] * len(ids)).assign(**columns)
+
+
+def score(
+    read: Callable[[str, int], Any],
+    answers: pd.DataFrame,
+    readout: str,
+    conditions: Sequence[scores.Condition],
+    settings: fitting.ProbeSettings,
+    *,
+    draws: Draws | None = None,
+    device: str = "cpu",
+) -> pd.DataFrame:
+    """`read` takes condition and draw; `draws` take the scores of probes learned from each."""
+    design = fitting.design(kept(answers), settings, f"read-out {readout}")
+    draws = draws or Draws(design.ids, np.zeros((0, len(design.ids)), dtype=np.int64))
+    given = lambda _, *of: read(*of), design, draws, [readout], conditions, device
+    return pd.concat(scores.CellScores(*given).tables(), ignore_index=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scored import score
+from handmade import score
 
 from anchorscope.experiments.knockout import cell_tables, controls, per_sample
 from anchorscope.probes import bands, fitting, floors, samples, scores

@@ -97,13 +97,6 @@ def test_no_variance_is_below_that_of_independent_pairs(seed: int) -> None:
     assert (pairs(30, *few).variance(parts) >= (parts**2).sum(-1)).all()
 
 
-def test_a_gold_of_half_of_all_pairs_leaves_few_clusters() -> None:
-    golds = ids(100)
-    golds[:, :50] = 1000
-    assert pairs(100, ids(100), golds).clusters == pytest.approx(1 / (0.25 + 100 * 0.005**2))
-    assert pairs(100).clusters == 100  # not 200, though all have two subjects
-
-
 def test_refits_add_their_variance() -> None:
     random = np.random.default_rng(0)
     values = random.normal(size=(3, 200))

@@ -12,7 +12,6 @@ from handmade import FLOORS, scores_of
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import claims, table
-from anchorscope.experiments.crossing.swapped import Swapped
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY, Intervention
 from anchorscope.storage.errors import AnchorscopeError
@@ -277,21 +276,6 @@ def test_partners_and_scores_must_be_of_the_same_samples(partner: str | None) ->
         AnchorscopeError, match="2 samples have a partner and no scores(.|\n)*i0002"
     ):
         tables(scores, given)
-
-
-def test_answers_of_unlike_kinds_are_counted_and_how_partners_were_found_is_told() -> None:
-    scores, given = planted()
-    given = given.assign(ea_text="words", partner_source="wording")
-    given.loc[0, "ea_text"] = "1871"
-    rows = tables(scores, given)["crossing"].set_index("quantity")["estimate"]
-    assert rows[["unlike", "by_wording"]].tolist() == pytest.approx([2 / N, 1])
-
-
-def test_pairs_that_share_a_subject_are_in_one_cluster() -> None:
-    scores, given = planted()
-    given["subject"] = [f"s{i // 4}.{i % 2}" for i in range(N)]  # two pairs of the same two
-    clusters = Swapped.of(analysed(scores, given)).clusters.reshape(-1, 2)
-    assert (clusters[:, 0] == clusters[:, 1]).all() and len(np.unique(clusters)) == N / 4
 
 
 def known(told: float) -> pd.DataFrame:

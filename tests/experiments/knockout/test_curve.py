@@ -90,14 +90,6 @@ def test_each_condition_is_grouped_by_its_own_flips_and_each_draw_by_its_own() -
     assert row["delta_p"] == pytest.approx((-9.99 / 3 - 10 / 3) / 2)
 
 
-def test_noop_is_a_share_of_the_cells_samples_though_it_measures_some() -> None:
-    table = made()
-    row = at(table, condition="noop", anchor="Q", layer=1)
-    assert (row["n"], row["share"], row["n_blocked"]) == (1, 0.25, 0)
-    assert row["delta_p"] == pytest.approx(-35)
-    assert at(table, condition="noop", anchor="all", layer=1)["n"] == 2
-
-
 def cell(n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores at two layers where knockout moves a third of the samples, and answers in pairs."""
     random = np.random.default_rng(0)

@@ -17,7 +17,6 @@ from anchorscope.experiments.windows.measure import measure, windows
 from anchorscope.models import loading
 from anchorscope.passes.interventions import REGISTRY
 
-READ = ["attn/final", "mlp/final", "resid/final"]
 CUTS = REGISTRY["knockout"], REGISTRY["random"]
 
 
