@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from figure_tables import CHECKED, pictured
+from figure_tables import CHECKED
 
 from anchorscope.experiments.tables import join
+from anchorscope.probes import fitting, scores
+from anchorscope.probes.bands import Draws
+from anchorscope.probes.samples import kept
 
 FLOORS = ("answer", "question", "response", "text")
 
@@ -50,17 +53,8 @@ NAMED: dict[str, Any] = {
 
 def drawn(chart: Callable[..., Any], *tables: pd.DataFrame, **more: Any) -> dict[str, Any]:
     """The specification of a view of tables of a cell, or of a figure."""
-    return dict(chart(*_of_figure(tables), **NAMED | more).to_dict(validate=CHECKED))
-
-
-def told(chart: Callable[..., Any], *tables: pd.DataFrame) -> str:
-    """The caption and the details of a view of such tables."""
-    caption, details = pictured(chart, *_of_figure(tables), **NAMED).words
-    return " ".join([*caption, *details]).replace("\u00a0", " ")
-
-
-def _of_figure(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    return [table if "model" in table else join([("m", "d")], [table]) for table in tables]
+    given = [table if "model" in table else join([("m", "d")], [table]) for table in tables]
+    return dict(chart(*given, **NAMED | more).to_dict(validate=CHECKED))
 
 
 class MeanProbes:
@@ -83,3 +77,20 @@ def labelled(ids: Sequence[str], labels: Sequence[int], **columns: Any) -> pd.Da
     texts = dict.fromkeys(("id", "question", "subject"), ids)
     answers = pd.DataFrame({**texts, "label": labels, "dropped": None})
     return answers.assign(eq_tokens=[[3]] * len(ids)).assign(**columns)
+
+
+def score(
+    read: Callable[[str, int], Any],
+    answers: pd.DataFrame,
+    readout: str,
+    conditions: Sequence[scores.Condition],
+    settings: fitting.ProbeSettings,
+    *,
+    draws: Draws | None = None,
+    device: str = "cpu",
+) -> pd.DataFrame:
+    """`read` takes condition and draw; `draws` take the scores of probes learned from each."""
+    design = fitting.design(kept(answers), settings, f"read-out {readout}")
+    draws = draws or Draws(design.ids, np.zeros((0, len(design.ids)), dtype=np.int64))
+    given = lambda _, *of: read(*of), design, draws, [readout], conditions, device
+    return pd.concat(scores.CellScores(*given).tables(), ignore_index=True)

@@ -31,13 +31,6 @@ TEMPLATES = {
 }
 
 
-def within(text: str, part: str, spans: Any) -> list[int]:
-    """The tokens of a part of a text."""
-    first = text.index(part)
-    last = first + len(part)
-    return [at for at, (a, b) in enumerate(spans) if a < last and b > first and b > a]
-
-
 def answers_of(tokenizer: Any, n: int = 48) -> pd.DataFrame:
     """Samples of two relations; half of the answers are right, each for some other questions."""
     records = []
@@ -49,16 +42,17 @@ def answers_of(tokenizer: Any, n: int = 48) -> pd.DataFrame:
         prompt = f"Q: {question} A:"
         text = f"{prompt} {answer} ."
         encoded = tokenizer(text, return_offsets_mapping=True)
-        start, spans = len(tokenizer(prompt)["input_ids"]), encoded["offset_mapping"]
+        ids, start = encoded["input_ids"], len(tokenizer(prompt)["input_ids"])
         row = {"id": f"s{i:02}", "question": question, "subject": subject, "relation": relation}
-        row |= {"input_ids": encoded["input_ids"], "prompt_length": start, "dropped": None}
-        row |= {"eq_tokens": within(text, subject, spans)}
-        row |= {"question_tokens": within(text, question, spans)}
-        row |= {"final": len(encoded["input_ids"]) - 1, "ea_start": start}
-        row |= {"ea_end": len(encoded["input_ids"]) - 1, "ea_text": answer, "response": answer}
-        row |= {"golds": [gold], "label": int(gold != answer), "kind": "surprise"}
-        records.append(row)
-    return pd.DataFrame(records)
+        for name, part in (("eq_tokens", subject), ("question_tokens", question)):
+            first, last = text.index(part), text.index(part) + len(part)
+            spans = enumerate(encoded["offset_mapping"])
+            row[name] = [at for at, (a, b) in spans if a < last and b > first and b > a]
+        row |= {"input_ids": ids, "golds": [gold], "label": int(gold != answer)}
+        row |= dict.fromkeys(("prompt_length", "ea_start"), start)
+        row |= dict.fromkeys(("final", "ea_end"), len(ids) - 1)
+        records.append(row | dict.fromkeys(("ea_text", "response"), answer))
+    return pd.DataFrame(records).assign(dropped=None)
 
 
 def prompts_of(answers: pd.DataFrame) -> pd.DataFrame:
@@ -101,9 +95,9 @@ class SmallCell:
     @property
     def truth(self) -> pd.DataFrame:
         """A made-up truth of every other sample."""
-        n = np.arange(len(self.answers))
-        truth = pd.DataFrame({"id": self.answers["id"], "truth": np.where(n % 2, "Q", "A")})
-        return truth.assign(kind=np.where(n % 2, "surprise", "truism"))
+        odd = np.arange(len(self.answers)) % 2 == 1
+        kinds = {"truth": np.where(odd, "Q", "A"), "kind": np.where(odd, "surprise", "truism")}
+        return pd.DataFrame({"id": self.answers["id"], **kinds})
 
     def products(self, experiment: Experiment, rows: pd.DataFrame) -> Products:
         """What the experiment's table is made from."""
@@ -119,8 +113,7 @@ def small_cell(loaded: Loaded, folder: Path) -> SmallCell:
     answers = answers_of(loaded.tokenizer)
     plan = planning.plan(answers, conditions=CONDITIONS, batch_tokens=2000)
     activations.write(folder, loaded, plan, READOUTS)
-    names = {"scores": "s.parquet", "floors": "f.parquet", "draws": "d.safetensors"}
-    paths = {name: str(folder / end) for name, end in (names | {"probes": "p.safetensors"}).items()}
+    paths = {name: str(folder / name) for name in ("scores", "floors", "draws", "probes")}
     chosen = {"readouts": READOUTS, "conditions": CONDITIONS, "device": "cpu"}
     measured = activations.measured(answers, folder)
     write_scores(SimpleNamespace(**paths), str(folder), measured, PROBES, **chosen)

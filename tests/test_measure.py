@@ -1,29 +1,21 @@
 """From Python: the workflow's stages in one call, and the notebook that shows it."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import own_rows
 import pandas as pd
 import pytest
-import verdicts
 from chats import simple_chat
 from workflow import PROJECT
 
 import anchorscope
-from anchorscope import Measured, styles
-from anchorscope.config.sections import Dataset, Fields, Figure, Model
-from anchorscope.config.settings import Config
-from anchorscope.experiments.crossing.claims import NOT_MEASURED, NOT_OWN, SAYS
+from anchorscope import Measured
+from anchorscope.experiments.crossing.claims import NOT_OWN
 from anchorscope.experiments.crossing.table import CLAIMS, CROSSING
 from anchorscope.experiments.knockout import curve
-from anchorscope.experiments.knockout.controls import CONTRASTS, RANDOM_CONTRAST
-from anchorscope.models.rows import answer, ask
-from anchorscope.passes import planning
+from anchorscope.experiments.knockout.controls import CONTRASTS
 from anchorscope.passes.interventions import REGISTRY
-from anchorscope.report import methods
-from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 NOTEBOOK = PROJECT / "examples" / "measure.ipynb"
@@ -56,24 +48,18 @@ def test_the_table_is_a_figures_table(measured: Measured) -> None:
     conditions = {name for name, one in REGISTRY.items() if one.role not in ("clean", "gold")}
     assert set(measured.table["condition"]) == conditions
     assert tuple(measured.crossing) == ("model", "dataset", *CROSSING)
-    by_wording = measured.crossing.query("quantity == 'by_wording'")
-    assert (by_wording["estimate"] == 1).all() and len(by_wording) == 2
     assert len(measured.controls) and measured.controls["headline"].sum() == 2
     assert tuple(measured.contrasts) == ("model", "dataset", *CONTRASTS)
-    assert set(measured.contrasts["contrast"]) == {RANDOM_CONTRAST}
-    assert set(measured.contrasts["quantity"]) == {"share", "delta_p"}
+    assert tuple(measured.claims) == ("model", "dataset", *CLAIMS)
+    own = measured.claims[measured.claims["claim"].isin(["own_answer", "truth"])]
+    assert set(own["reason"]) == {NOT_OWN}, "the answers were given"
 
 
-def test_every_read_out_has_a_verdict_on_every_claim_and_none_on_given_answers(
-    measured: Measured,
-) -> None:
-    claims = measured.claims
-    assert tuple(claims) == ("model", "dataset", *CLAIMS)
-    assert claims["claim"].tolist() == [*SAYS] * 2
-    own = claims[claims["claim"].isin(["own_answer", "truth"])]
-    assert set(own["verdict"]) == {NOT_MEASURED} and set(own["reason"]) == {NOT_OWN}
-    drawn = measured.chart().to_dict()["title"]["subtitle"]
-    assert "own answer in" not in " ".join(drawn)
+def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: Measured) -> None:
+    assert (measured.counts.total, measured.counts.kept) == (24, 24)
+    right = [("Rome" if i % 3 else "Oslo") == ("Rome" if i % 2 else "Oslo") for i in range(24)]
+    label = measured.answers.set_index("question")["label"]
+    assert label[rows()["question"]].tolist() == [int(not one) for one in right]
 
 
 def test_it_gives_a_detector_of_each_read_out(measured: Measured, load: Any) -> None:
@@ -84,65 +70,26 @@ def test_it_gives_a_detector_of_each_read_out(measured: Measured, load: Any) -> 
     found = detector.score(loaded.model, loaded.tokenizer, rows()).set_index("question")
     own = samples.assign(question=samples["id"].map(measured.answers.set_index("id")["question"]))
     assert found.loc[own["question"], "p_balanced"].corr(own.set_index("question")["p"]) > 0.5
-    with pytest.raises(AnchorscopeError, match="there is no detector of `attn/final`"):
-        measured.detector("attn/final")
-
-
-def test_probes_that_are_not_calibrated_give_no_detector(load: Any) -> None:
+    for of_readout in (measured.detector, measured.methods, measured.chart):
+        with pytest.raises(AnchorscopeError, match="attn/final"):
+            of_readout("attn/final")
     published = SETTINGS["probe"] | {"scoring": "published"}
-    with pytest.raises(AnchorscopeError, match="no detector") as raised:
+    with pytest.raises(AnchorscopeError, match="no detector(.|\n)*calibrated"):
         measure(load, probe=published).detector()
-    assert "calibrated" in str(raised.value)
 
 
-def test_its_methods_are_the_paragraphs_that_the_workflow_writes(
-    measured: Measured, tmp_path: Path
+def test_its_methods_are_those_of_the_read_out_and_say_whose_answers_they_are(
+    measured: Measured,
 ) -> None:
-    tables = {"": measured.table} | {
-        f".{name}": getattr(measured, name)
-        for name in ("controls", "contrasts", "crossing", "claims")
-    }
-    verdicts.write(tables, tmp_path, "f")
-    given = {"question": "question", "answers": ["answers"], "response": "response"}
-    config = measured.settings.model_copy(
-        update={
-            "results": str(tmp_path),
-            "models": {"tiny": Model(local="tiny", label="tiny", prompt=measured.prompt)},
-            "datasets": {"mine": Dataset(local="mine", label="mine", fields=Fields(**given))},
-            "figures": {"f": Figure(models=["tiny"], datasets=["mine"], readout="resid/final")},
-        }
-    )
-    written = methods.text(config, "f").replace("# Methods of the figure f", "# Methods")
-    assert measured.methods("resid/final") == written
+    written = measured.methods("resid/final")
     assert "answers of mine were given, not the model's own" in written
     assert measured.methods() == measured.methods("mlp/final") != written
-    with pytest.raises(AnchorscopeError, match="attn"):
-        measured.methods("attn/final")
 
 
-def test_without_a_prompt_a_chat_template_is_asked_about_and_few_shot_is_meant_elsewhere(
-    load: Any,
-) -> None:
-    loaded = load("llama")
-    settings = {name: value for name, value in SETTINGS.items() if name != "prompt"}
+def test_without_a_prompt_a_chat_template_is_asked_about(load: Any) -> None:
+    loaded, settings = load("llama"), SETTINGS | {"prompt": None}
     with pytest.raises(AnchorscopeError, match='prompt="few_shot"'):
         anchorscope.measure(loaded.model, simple_chat(loaded.tokenizer), rows(), **settings)
-    assert styles.default_style(loaded.tokenizer) == "few_shot"
-
-
-def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: Measured) -> None:
-    assert (measured.counts.total, measured.counts.kept) == (24, 24)
-    right = [("Rome" if i % 3 else "Oslo") == ("Rome" if i % 2 else "Oslo") for i in range(24)]
-    label = measured.answers.set_index("question")["label"]
-    assert label[rows()["question"]].tolist() == [int(not one) for one in right]
-
-
-def test_a_notebook_shows_the_figure_and_a_short_summary(measured: Measured) -> None:
-    said = repr(measured).splitlines()
-    assert said[0] == "tiny on mine: 24 of 24 samples measured; left out: none"
-    assert len(said) == 2 + len(measured.summary) == 4 and max(map(len, said)) < 120
-    page = measured._repr_html_()
-    assert page.startswith("<svg") and "resid</td>" in page and "<script" not in page
 
 
 def test_rows_left_out_are_counted_by_reason(load: Any) -> None:
@@ -156,33 +103,11 @@ def test_rows_left_out_are_counted_by_reason(load: Any) -> None:
     assert sum(counts.dropped.values()) == 3
 
 
-def test_rows_that_nothing_tells_right_or_wrong_are_measured_without_a_label(load: Any) -> None:
-    loaded, chosen = load("llama"), Config(models={}, datasets={}, figures={})
-    table = rows()
-    table.loc[3:7, "answers"] = None
-
-    def answered(table: pd.DataFrame, **kept: bool) -> tuple[pd.DataFrame, Counts]:
-        asked = ask(table, "plain", chosen.seed, **kept)
-        _, answers = answer(loaded, asked, chosen, style="plain", **kept)
-        return answers, asked.counts
-
-    answers, _ = answered(table, unlabelled=True)
-    assert len(answers) == 24 and answers["dropped"].isna().all()
-    assert answers["label"].isna().sum() == 5
-    alone, _ = answered(table.drop(columns="answers"), unlabelled=True)
-    assert alone["label"].isna().all()
-    assert alone["input_ids"].tolist() == answers["input_ids"].tolist()
-    plan = planning.plan(alone, conditions={"knockout": {}}, batch_tokens=2000)
-    assert len(plan.samples) == 24
-
-
 def test_worked_examples_are_held_back_and_not_measured(load: Any) -> None:
     shown = {"prompt": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 1}}
     found = measure(load, rows(30), **shown)
     assert found.counts.dropped == {"held back for few-shot examples": 3}
     assert found.counts.kept == len(found.answers) == 27
-    given = measure(load, rows().to_dict("records"), examples=rows(30), **shown)
-    assert given.counts.kept == 24
 
 
 def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> None:
@@ -190,8 +115,8 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
     assert "mlp/final" in json.dumps(first) and "resid/final" not in json.dumps(first)
     assert "resid/final" in json.dumps(second)
     assert "90" in json.dumps(first["title"])
-    with pytest.raises(AnchorscopeError, match="attn"):
-        measured.chart("attn/final")
+    page = measured._repr_html_()
+    assert page.startswith("<svg") and "resid</td>" in page and "<script" not in page
 
 
 @pytest.mark.parametrize(
@@ -204,12 +129,8 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
         ({"table": ["Who wrote Emma?"]}, "one dict per question"),
         ({"table": rows().assign(answers=None)}, "no answers"),
         ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),
-        (
-            {"table": rows().assign(response=["I do not know."] * 20 + ["Paris ."] * 4)},
-            "answers are wrong.*; left out before: 20 no answer: refusal",
-        ),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
+    ids=str,
 )
 def test_what_cannot_be_measured_is_refused_in_words(
     load: Any, change: dict[str, Any], said: str
@@ -233,7 +154,6 @@ def test_the_notebook_runs_and_has_ten_lines(monkeypatch: pytest.MonkeyPatch) ->
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     lines = [line for cell in code for line in cell.splitlines() if line.strip()]
     assert len(lines) == 10
-    assert all(not cell.get("outputs") for cell in cells)
     names: dict[str, Any] = {}
     for cell in code:
         exec(cell, names)
@@ -241,7 +161,3 @@ def test_the_notebook_runs_and_has_ten_lines(monkeypatch: pytest.MonkeyPatch) ->
     assert found.counts.kept > 250
     final = found.table.query("position == 'final' and condition == 'knockout' and anchor == 'all'")
     assert final["cell_signal"].all() and final["signal"].iloc[-1]
-    exact = found.contrasts.query(
-        "contrast == 'knockout-random' and quantity == 'share' and position == 'final'"
-    )
-    assert exact["ci_low"].iloc[-1] > 0

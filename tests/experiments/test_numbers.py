@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scored import score
+from handmade import score
 
 from anchorscope.experiments import tables as experiment_tables
-from anchorscope.probes import bands, fitting, floors, scores
+from anchorscope.experiments.knockout import controls, per_sample
+from anchorscope.probes import bands, fitting, floors, samples, scores
 from anchorscope.probes.fitting import ProbeSettings
+from anchorscope.probes.intervals import auc
 from anchorscope.storage import files
 
 STORED = Path(__file__).parents[1] / "data" / "cell"
@@ -116,6 +118,60 @@ def test_the_same_scores_give_the_same_table(name, tmp_path):
     files.write_csv(tables()[name], tmp_path / "found.csv")
     found, before = (files.read_csv(p) for p in (tmp_path / "found.csv", STORED / f"{name}.csv"))
     pd.testing.assert_frame_equal(found, before, rtol=1e-5)
+
+
+def stored_scores():
+    """(readout, condition, draw, layer) → logits of the clean probe by id, NaN if not measured."""
+    table = files.read_parquet(STORED / "scores.parquet").query("probe == 'clean'")
+    keys = ["readout", "condition", "draw", "layer"]
+    wide = table.astype({"condition": str, "readout": str}).pivot(index=keys, columns="id")["s"]
+    return dict(zip(wide.index, wide.to_numpy(), strict=True))
+
+
+def test_aucs_and_flips_of_the_controls_are_counted_by_hand():
+    s, labels = stored_scores(), answers()["label"].to_numpy()
+    shuffled = files.read_parquet(STORED / "scores.parquet").query("probe == 'shuffled'")
+    dealt = samples.shuffled(labels, 0)
+    assert (dealt != labels).any()
+    for row in tables()["controls"].to_dict("records"):
+        name, layer = f"{row['site']}/{row['position']}", row["layer"]
+        of = {key[1:3]: values for key, values in s.items() if key[::3] == (name, layer)}
+        clean = of["clean", 0]
+        assert row["probe_auc"] == auc(clean, labels)
+        assert row["auc_knockout"] == auc(of["knockout", 0], labels)
+        if row["position"] == "final":
+            assert row["prompt_end_auc"] == auc(s["mlp/prompt_end", "clean", 0, layer], labels)
+            guessed = shuffled.query("layer == @layer")["s"].to_numpy()
+            assert row["auc_shuffled"] == auc(guessed, dealt)
+        for column, one in controls.flipping().items():
+            uncut = of["crossed", 0] if one.prompt else clean
+            draws = [values for (name, _), values in of.items() if name == one.name]
+            flips = [np.mean((s > 0) != (uncut > 0), where=~np.isnan(s)) for s in draws]
+            assert row[column] == pytest.approx(np.mean(flips))
+
+
+def test_the_order_of_rows_changes_no_digit_of_any_table():
+    scored = files.read_parquet(STORED / "scores.parquet").sample(frac=1, random_state=0)
+    scored = scored.sort_values("readout", kind="stable")  # tables keep the order of read-outs
+    floor, drawn = files.read_parquet(STORED / "floors.parquet"), STORED / "draws.safetensors"
+    given = scored, floor[::-1], answers()[::-1], bands.Draws.read(drawn)
+    found = experiment_tables.of_main_run(*given, bootstrap=BOOTSTRAP, seed=0)
+    for name, table in tables().items():
+        pd.testing.assert_frame_equal(found[name], table, check_exact=True)
+
+
+def test_rows_a_sample_make_up_the_curve():
+    curve = tables()["curve"].query("condition == 'knockout' and headline")
+    scored = files.read_parquet(STORED / "scores.parquet")
+    unmeasured = answers()[:1].assign(id="unmeasured")
+    given = pd.concat([answers(), unmeasured]).assign(answer="=Ann", outcome="right")
+    rows = per_sample.per_sample(scored, given)
+    assert list(rows) == list(per_sample.COLUMNS) and len(rows) == 2 * N
+    points = rows.groupby(["site", "position", "layer", "group"])["delta_p"].agg(["size", "mean"])
+    for key, (n, mean) in zip(points.index, points.to_numpy(), strict=True):
+        row = curve.set_index(["site", "position", "layer", "anchor"]).loc[key]
+        assert (row["n"], row["delta_p"]) == (n, pytest.approx(mean))
+    assert set(per_sample.for_spreadsheets(rows)["answer"]) == {"'=Ann"}
 
 
 if __name__ == "__main__":

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import claims_of, crossing_of
-from instrument import answers_table, planned
-from scored import score
+from handmade import score
+from instrument import answers_table, cuts, planned
 
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import controls, curve
-from anchorscope.figures import figure_main
 from anchorscope.passes import activations, planning
 from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, random_tokens
 from anchorscope.probes import fitting, scores
@@ -80,17 +78,17 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     REGISTRY.update({one.name: one for one in (CUT, CONTROL)})
     answers = cell(byte_level)
     plan = planned(answers, conditions=CONDITIONS)
-    rows = [row for batch in plan.batches for row in batch.rows]
-    passed = {(row.condition, row.draw): [] for row in rows}
-    for row in rows:
-        passed[row.condition, row.draw].append((plan.samples[row.sample], row.tokens))
-    assert set(passed) == {("clean", 0), *planning.conditions_of(CONDITIONS)}
-    for sample, tokens in passed["first", 0]:
-        assert list(tokens) == sorted(sample.question_tokens)[:2]
-    for sample, tokens in passed["first-random", 1]:
+    passed = [("clean", 0), *planning.conditions_of(CONDITIONS)]
+    found = cuts(plan)
+    assert {(condition, draw) for _, condition, draw in found} == {*passed}
+    for (_, condition, _), (sample, tokens) in found.items():
         first = sorted(sample.question_tokens)[:2]
-        assert not {*tokens} & {*first}, "elsewhere than what it controls, not than E_Q"
-        assert len(tokens) == min(2, len(sample.question_tokens) - 2)
+        if condition == "first":
+            assert list(tokens) == first
+        if condition == "first-random":  # elsewhere than what it controls, not than E_Q
+            assert not {*tokens} & {*first} and len(tokens) == min(
+                2, len(sample.question_tokens) - 2
+            )
 
     index = activations.index(plan)
     assert (index["n_blocked_first"] == 2).all()
@@ -100,7 +98,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
 
     measured = index.merge(answers, on="id")
     settings = ProbeSettings(folds=3, inner_folds=3, grid=[0.1])
-    given = partial(states, measured), measured, READOUT, list(passed), settings
+    given = partial(states, measured), measured, READOUT, passed, settings
     drawn = scores.drawn(measured, fitting.design(measured, settings))
     table = score(*given, draws=drawn)
     assert {"first", "first-random"} <= set(table["condition"])
@@ -120,18 +118,3 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     quiet = controls.controls(one, table, drawn.ids)
     assert list(quiet) == list(controls.columns())
     assert quiet[["first_flip_share", "first-random_flip_share"]].notna().all(axis=None)
-    named: Any = {"title": "T", "panels": [("m", "M")], "datasets": [("d", "D")]}
-    cells = (named["panels"], named["datasets"], 3)
-    curves = curves.assign(model="m", dataset="d")
-    shown = figure_main.choices(curves, crossing_of(*cells), claims_of(*cells), **named)
-    assert CUT.label in shown
-
-
-@pytest.mark.parametrize("name", ["knockout", "rest", "gold"])
-def test_an_arm_is_run_behind_the_partners_question_where_both_settings_are_given(
-    name: str,
-) -> None:
-    both = {one for one, _ in planning.conditions_of({name: {}, "crossed": {}})}
-    assert both == {"clean", "crossed", name, f"crossed-{name}"}
-    alone = {one for one, _ in planning.conditions_of({name: {}})}
-    assert alone == ({"clean", name} if name != "gold" else {"clean"})

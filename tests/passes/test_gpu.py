@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
+from handmade import score
 from instrument import TOKENIZER, assert_rounded, measured, planned
-from scored import score
 from test_sharing import CUTS, HEAD, assert_nothing_to_cut_changes_nothing, behind_heads
 
 from anchorscope.models import generation, loading

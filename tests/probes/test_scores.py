@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from handmade import score
 from held import Held
-from scored import score
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 

@@ -1,6 +1,5 @@
 """The knowledge boundary: refusals, and their share in groups worked out by hand."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,10 +100,3 @@ def test_one_more_instruction_moves_the_spans_along(style: str, expected: str) -
     assert prompt == expected
     assert prompt[moved["question_start"] : moved["question_end"]] == QUESTION
     assert prompt[moved["eq_start"][0] : moved["eq_end"][0]] == "is"
-
-
-def test_nothing_is_passed_for_refusals_but_the_samples_of_the_cell(load: Any) -> None:
-    cell = cell_of(load("llama"), n=3)
-    more = pd.concat([cell.prompts, cell.prompts.assign(id="other")])
-    with_more = replace(cell, prompts=more)
-    assert list(with_more.prompts_of_samples()["id"]) == list(cell.samples)

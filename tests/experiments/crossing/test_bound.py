@@ -1,10 +1,8 @@
 """Pairs whose pair term is 0 by design once the exact question tokens are blocked."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings, strategies as st
 
-from anchorscope.experiments.crossing.estimates import PAIR
 from anchorscope.experiments.crossing.swapped import bound_by_design
 
 Pair = tuple[tuple[int, int], tuple[int, int]]
@@ -19,13 +17,6 @@ def found(pairs: list[Pair]) -> tuple[list[bool], list[bool]]:
     both = np.array(pairs, dtype=np.int64).reshape(-1, 2, 2)
     same, circle = bound_by_design(both[..., 0].T, both[..., 1].T)
     return same.tolist(), circle.tolist()
-
-
-def blocked(pair: Pair, h: np.ndarray) -> int:
-    """Four times the pair term of a score h[frame, answer], each subject having one answer."""
-    (one, frame), (other, strange) = pair
-    four = h[[frame, strange, frame, strange], [one, one, other, other]]
-    return int((4 * PAIR).astype(int) @ four)
 
 
 def reaches(start: int, end: int, edges: list[tuple[int, int]]) -> bool:
@@ -48,22 +39,7 @@ def test_a_pair_is_found_exactly_where_its_frames_lead_back_to_where_they_starte
     for pair, alike, on_circle in zip(pairs, same, mirrored, strict=True):
         one, other = sorted(pair, key=lambda question: question[0])
         subjects = (one[0], other[0])
-        edges = [
-            (a[1], b[1])
-            for a, b in (sorted(each, key=lambda question: question[0]) for each in pairs)
-            if (a[0], b[0]) == subjects
-        ]
+        each = [sorted(two, key=lambda question: question[0]) for two in pairs]
+        edges = [(a[1], b[1]) for a, b in each if (a[0], b[0]) == subjects]
         assert alike == (one[1] == other[1])
         assert on_circle == (not alike and reaches(other[1], one[1], edges))
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 4])
-def test_pair_terms_on_a_circle_add_up_to_0(length: int) -> None:
-    """Two subjects: each wording of one stands beside the next wording of the other."""
-    h = np.random.default_rng(0).integers(-99, 99, size=(FRAMES, SUBJECTS))
-    circle = [((0, here), (1, (here + 1) % length)) for here in range(length)]
-    circle[0] = circle[0][::-1]  # which question comes first is arbitrary
-    same, mirrored = found([*circle, ((0, 4), (2, 0))])
-    assert all(a or b for a, b in zip(same[:-1], mirrored[:-1], strict=True))
-    assert not (same[-1] or mirrored[-1])
-    assert sum(blocked(pair, h) for pair in circle) == 0

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -37,11 +36,6 @@ def pairs(n: int, *others: np.ndarray) -> Pairs:
     return Pairs.of(*(others or (ids(n), ids(n))), level=0.95)
 
 
-def alone(values: np.ndarray) -> np.ndarray:
-    """Values [..., pairs] of a probe without refits."""
-    return values[None]
-
-
 def answers(n: int, seed: int = 0, home: float = 0.0) -> Answers:
     """Sums of question and answer with noise, and so much more behind the own question."""
     random = np.random.default_rng(seed)
@@ -59,9 +53,6 @@ def wrong_and_gold(n: int, home: float = 0.0, seed: int = 0) -> tuple[Answers, A
     return wrong, replace(gold, texts=ids(n, first=2 * n))
 
 
-# Terms
-
-
 @settings(max_examples=100, deadline=None)
 @given(*(st.lists(LOGITS, min_size=4, max_size=4) for _ in range(2)))
 def test_a_sum_of_question_and_answer_has_no_pair_term(question: list, answer: list) -> None:
@@ -71,16 +62,12 @@ def test_a_sum_of_question_and_answer_has_no_pair_term(question: list, answer: l
     whole = sum(term(which, four) for which in (MEAN, QUESTION, ANSWER, PAIR))
     assert whole == pytest.approx(four[0])
     assert term(QUESTION, four) == pytest.approx((q[0] - q[1]) / 2)
-    assert term(ANSWER, four) == pytest.approx((y[0] - y[1]) / 2)
-
-
-# Means
 
 
 def test_pairs_that_share_nothing_have_students_interval_of_the_mean() -> None:
     random = np.random.default_rng(0)
     values = random.normal(size=(200, 1)) * 0.3 + random.normal(size=(200, 40))
-    found = pairs(40).mean(alone(values))
+    found = pairs(40).mean(values[None])
     expected = stats.ttest_1samp(values, 0, axis=1, alternative="greater")
     low, high = stats.ttest_1samp(values, 0, axis=1).confidence_interval(0.95)
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
@@ -93,7 +80,7 @@ def test_pairs_that_share_nothing_have_students_interval_of_the_mean() -> None:
 def test_whatever_pairs_share_makes_them_dependent(kind: int) -> None:
     random = np.random.default_rng(0)
     group = np.arange(120) % 20
-    values = alone(random.normal(size=20)[group] + 0.1 * random.normal(size=120))
+    values = (random.normal(size=20)[group] + 0.1 * random.normal(size=120))[None]
     of = [ids(120), ids(120), ids(120)]
     of[kind] = np.stack([group, 1000 + np.arange(120)])
     wider = pairs(120, *of).mean(values).error / pairs(120).mean(values).error
@@ -110,32 +97,14 @@ def test_no_variance_is_below_that_of_independent_pairs(seed: int) -> None:
     assert (pairs(30, *few).variance(parts) >= (parts**2).sum(-1)).all()
 
 
-def test_a_gold_of_half_of_all_pairs_leaves_few_clusters() -> None:
-    golds = ids(100)
-    golds[:, :50] = 1000
-    assert pairs(100, ids(100), golds).clusters == pytest.approx(1 / (0.25 + 100 * 0.005**2))
-    assert pairs(100).clusters == 100  # not 200, though all have two subjects
-
-
 def test_refits_add_their_variance() -> None:
     random = np.random.default_rng(0)
     values = random.normal(size=(3, 200))
     moved = random.normal(size=(20, 3, 1))
-    found = pairs(200).mean(np.concatenate([alone(values), values + moved]))
-    fixed, single = pairs(200).mean(alone(values)), pairs(200).mean(np.stack([values, values]))
-    trained = moved[..., 0].std(0, ddof=1)
+    found = pairs(200).mean(np.concatenate([values[None], values + moved]))
+    fixed = pairs(200).mean(values[None])
     assert found.value == pytest.approx(fixed.value)
-    assert found.error == pytest.approx(np.hypot(fixed.error, trained))
-    assert single.low == pytest.approx(fixed.low)
-
-
-@pytest.mark.parametrize("n", [0, 1])
-def test_no_pair_and_a_single_one_have_no_interval(n: int) -> None:
-    found = pairs(n).mean(np.ones((21, 3, n)))
-    assert np.isnan([found.low, found.high, found.p]).all()
-    assert np.isnan(found.value).all() == (n == 0)
-    rounded = pairs(50).mean(np.full((1, 50), 1e-7))
-    assert rounded.p > 0.9 and rounded.low < 0
+    assert found.error == pytest.approx(np.hypot(fixed.error, moved[..., 0].std(0, ddof=1)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -150,9 +119,6 @@ def test_holm_rejects_what_the_step_down_procedure_does(p: list, level: float) -
     found = holm(pd.Series(p, dtype=float))
     assert set(np.flatnonzero(found <= level).tolist()) == rejected
     assert (found.isna() == np.isnan(p)).all() and not (found > 1).any()
-
-
-# Other things equal
 
 
 def columns(n: int, slope: float, seed: int = 0) -> np.ndarray:
@@ -178,37 +144,6 @@ def test_each_part_is_what_leaving_the_pair_out_changes() -> None:
     left_out = [estimates.at_equal(np.delete(found, place, axis=1))[0] for place in range(60)]
     change = (whole - np.array(left_out))[:, 0]
     assert parts == pytest.approx(change * 59 / 60, rel=0.05, abs=1e-4)
-
-
-# Claims
-
-
-def test_what_is_above_sums_is_claimed_unless_the_imitator_has_it() -> None:
-    right = answers(60, home=1.0)
-    found = claims.interaction(right)
-    assert found.verdict == claims.YES and found.n == found.clusters == 60
-    assert found.estimate.value == pytest.approx(0.5, abs=0.1) and found.reason == ""
-    imitated = claims.interaction(replace(right, imitated=np.full(60, 0.5)))
-    assert imitated.verdict == claims.NO
-    assert imitated.steps["above_text"].value == pytest.approx(0, abs=0.1)
-    assert imitated.reason == "the overlap of question and answer may explain it"
-
-
-def test_the_p_of_a_claim_is_its_largest_and_the_reason_names_its_condition() -> None:
-    found = claims.truth(*wrong_and_gold(300, home=0.2))
-    steps = ["above_text", "gold_wrong", "gold_wrong_equal", "gold_unexplained"]
-    assert [*found.steps] == steps
-    assert found.p == max(step.p for step in found.steps.values())
-    below = claims.interaction(answers(60, home=-1.0))
-    assert (below.verdict, below.reason) == (claims.NO, claims.EXPLAINED["pair"])
-    assert below.p == max(below.steps[name].p for name in ("pair", "above_text"))
-
-
-def test_golds_above_own_wrong_answers_are_truth() -> None:
-    found = claims.truth(*wrong_and_gold(300, home=0.7))
-    assert found.verdict == claims.YES
-    for one in (found.estimate, found.steps["gold_wrong_equal"]):
-        assert one.value == pytest.approx(0.35, abs=0.1)
 
 
 def lost_behind_strange_questions() -> tuple[Answers, Answers]:
@@ -237,11 +172,10 @@ def golds_below_own_wrong_answers() -> tuple[Answers, Answers]:
     ), gold
 
 
-def likelihood_with_a_slope_of_its_own(own: float) -> tuple[Answers, Answers]:
+def likelihood_with_a_slope_of_its_own() -> tuple[Answers, Answers]:
     wrong, gold = wrong_and_gold(500)
     log_p = gold.log_p + 2 * HOME
-    likely = replace(gold, log_p=log_p, scores=gold.scores + 0.5 * log_p[:, None])
-    return replace(wrong, scores=wrong.scores + own * HOME[:, None]), likely
+    return wrong, replace(gold, log_p=log_p, scores=gold.scores + 0.5 * log_p[:, None])
 
 
 @pytest.mark.parametrize(
@@ -250,8 +184,7 @@ def likelihood_with_a_slope_of_its_own(own: float) -> tuple[Answers, Answers]:
         (lost_behind_strange_questions, "gold_wrong", "gold_wrong_equal"),
         (a_curve_of_the_log_probability, "gold_wrong", "gold_wrong_equal"),
         (golds_below_own_wrong_answers, "gold_wrong_equal", "gold_wrong"),
-        (partial(likelihood_with_a_slope_of_its_own, 0.0), "gold_wrong_equal", "gold_unexplained"),
-        (partial(likelihood_with_a_slope_of_its_own, -0.5), "gold_wrong_equal", "gold_unexplained"),
+        (likelihood_with_a_slope_of_its_own, "gold_wrong_equal", "gold_unexplained"),
     ],
 )
 def test_what_looks_like_truth_to_one_condition_fails_another(
@@ -259,8 +192,8 @@ def test_what_looks_like_truth_to_one_condition_fails_another(
 ) -> None:
     found = claims.truth(*world())
     assert found.steps[deceived].low > 0
-    assert found.verdict == claims.NO and found.p == found.steps[fails].p
-    assert found.reason == claims.EXPLAINED[fails]
+    assert found.p == max(step.p for step in found.steps.values()) == found.steps[fails].p
+    assert (found.verdict, found.reason) == (claims.NO, claims.EXPLAINED[fails])
 
 
 def test_refits_that_disagree_take_a_claim_back() -> None:
@@ -271,31 +204,26 @@ def test_refits_that_disagree_take_a_claim_back() -> None:
         for one, by in ((wrong, 0 * moved), (gold, moved))
     ]
     assert claims.truth(*refitted).verdict == claims.NO
-    assert claims.truth(wrong, gold).verdict == claims.YES
+    whole = claims.truth(wrong, gold)
+    assert whole.verdict == claims.YES
+    for one in (whole.estimate, whole.steps["gold_wrong_equal"]):
+        assert one.value == pytest.approx(0.35, abs=0.1)
 
 
-def test_a_pair_that_is_not_known_is_left_out() -> None:
+@pytest.mark.parametrize("name", ["scores", "log_p"])
+def test_a_pair_that_is_not_known_is_left_out(name: str) -> None:
     wrong, gold = wrong_and_gold(120, home=0.7)
-    for four, role in ((0, "gold"), (3, "wrong")):
-        for name in ("scores", "log_p"):
-            holes = {"wrong": wrong, "gold": gold}
-            values = getattr(holes[role], name).copy()
-            values[four, ..., :20] = np.nan
-            holes[role] = replace(holes[role], **{name: values})
-            found = claims.truth(**holes)
-            rows = np.arange(20, 120)
-            assert found.n == 100
-            assert found.p == claims.truth(wrong.of(rows), gold.of(rows)).p
+    values = getattr(gold, name).copy()
+    values[0, ..., :20] = np.nan
+    found, rows = claims.truth(wrong, replace(gold, **{name: values})), np.arange(20, 120)
+    assert found.n == 100
+    assert found.p == claims.truth(wrong.of(rows), gold.of(rows)).p
 
 
 def test_own_wrong_answers_that_score_lower_behind_their_own_question_are_called_reversed() -> None:
     found = claims.own_answer(answers(100, home=-1.0))
-    assert found.verdict == claims.NO and found.estimate.high < 0
-    assert found.reason == "reversed: own wrong answers score lower behind their own question"
-    assert "reversed" not in claims.own_answer(answers(100)).reason
-    assert "reversed" not in claims.interaction(answers(100, home=-1.0)).reason
-    few = claims.own_answer(answers(5, home=-1.0))
-    assert (few.verdict, few.reason) == (claims.TOO_FEW, "5 of 10 pairs")
+    assert (found.verdict, found.reason) == (claims.NO, claims.REVERSED)
+    assert claims.own_answer(answers(100)).reason != claims.REVERSED
 
 
 @pytest.mark.parametrize("n", [0, 1, 9, 49])
@@ -303,11 +231,9 @@ def test_too_few_pairs_are_counted(n: int) -> None:
     wrong, gold = wrong_and_gold(n, home=1.0)
     found = claims.truth(wrong, gold)
     assert (found.verdict, found.reason) == (claims.TOO_FEW, f"{n} of 50 pairs")
-    assert np.isnan(found.p) and np.isnan(found.steps["gold_wrong_equal"].value)
-    assert np.isnan(found.estimate.value)
+    assert np.isnan([found.p, found.estimate.low]).all()
     right = claims.interaction(gold)
     assert right.verdict == (claims.YES if n >= 10 else claims.TOO_FEW)
-    assert right.reason == ("" if n >= 10 else f"{n} of 10 pairs")
 
 
 def test_one_of_two_claims_is_enough_at_twice_its_p() -> None:
@@ -319,10 +245,6 @@ def test_one_of_two_claims_is_enough_at_twice_its_p() -> None:
     assert claims.either({"right": few, "wrong": yes}) == ("wrong", yes)
     _, lost = claims.either({"right": replace(yes, p=0.04), "wrong": no})
     assert (lost.verdict, lost.p) == (claims.NO, 0.08) and lost.reason
-    _, neither = claims.either({"right": few, "wrong": replace(few, reason="3 of 10 pairs")})
-    assert neither.verdict == claims.TOO_FEW
-    assert neither.reason == "right: 5 of 10 pairs; wrong: 3 of 10 pairs"
-    assert claims.either({"right": few, "wrong": few})[1].reason == "5 of 10 pairs"
     bound = claims.Claim(claims.BY_DESIGN, claims.NOTHING_ELSE, n=2)
     for sides in ({"right": few, "wrong": bound}, {"right": bound, "wrong": few}):
         assert claims.either(sides)[1] == bound

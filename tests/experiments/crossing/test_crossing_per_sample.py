@@ -27,5 +27,3 @@ def test_a_pair_that_speaks_for_the_label_of_both_answers_is_above_0() -> None:
     assert term[IDS[:4]].tolist() == pytest.approx([right, right, -wrong, -wrong])
     two_folds = scores.assign(fold=scores["id"].isin(["b", "c", "d", "f"]).astype(int))
     assert {*per_sample(two_folds, answers)["id"]} == {"c", "d"}
-    bare = per_sample(scores[scores["condition"] == "clean"], answers)
-    assert bare.empty and tuple(bare) == COLUMNS

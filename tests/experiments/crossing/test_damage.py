@@ -1,7 +1,5 @@
 """How much blocking takes of the pair term beyond damage, and what is claimed to pass."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -20,7 +18,6 @@ from anchorscope.experiments.crossing.estimates import (
 
 SHARES = np.linspace(-3, 3, 121)
 SEEDS = st.integers(0, 10**6)
-PARTS = ("value", "error", "low", "high", "p")
 SIGNS = {"mean": 4 * MEAN, "question": 4 * QUESTION, "answer": 4 * ANSWER, "pair": 4 * PAIR}
 """The terms' parts in the four scores, [4]."""
 
@@ -68,9 +65,6 @@ def through(
     return claims.through(answers(clean, fold, bound), answers(blocked, fold))
 
 
-# λ
-
-
 def test_what_is_left_is_the_slope_through_the_origin_of_each_fold_and_at_most_1() -> None:
     clean, blocked, fold = world(kept=[0.7, 0.2, -0.3, 1.6, 0.95])
     found = damaged(clean, blocked, fold)
@@ -87,13 +81,10 @@ def test_what_is_left_is_the_slope_through_the_origin_of_each_fold_and_at_most_1
 
 def test_a_fold_without_pairs_or_without_answer_terms_is_no_trouble() -> None:
     clean, blocked, fold = world(n=60)
-    gap = np.where(fold == 2, 4, fold)
-    found = damaged(clean, blocked, gap)
-    renamed = damaged(clean, blocked, np.array([0, 1, 9, 2, 3])[gap])
-    assert np.isfinite(found.left).all() and np.array_equal(found.left, renamed.left)
     still = np.where(fold == 2, term(ANSWER, clean), 0)
-    gone = damaged(clean - four(answer=still), blocked, fold)
-    assert (np.isfinite(gone.left) & np.isfinite(gone.moves)).all()
+    gap = damaged(clean, blocked, np.where(fold == 2, 4, fold))
+    for found in (gap, damaged(clean - four(answer=still), blocked, fold)):
+        assert (np.isfinite(found.left) & np.isfinite(found.moves)).all()
     none = damaged(np.zeros((4, 60)), blocked, fold)
     assert (none.left == 0).all() and not none.readable
 
@@ -104,15 +95,13 @@ def test_which_answer_of_a_pair_comes_first_changes_nothing(seed: int, turned: l
     clean, blocked, fold = world(60, seed, kept=[0.7, 0.9, 0.4, 1.2, 0.6], passes=0.5)
     again = [np.where(turned, scores[::-1], scores) for scores in (clean, blocked)]
     one, other = damaged(clean, blocked, fold), damaged(*again, fold)
-    assert other.left == pytest.approx(one.left)
     for name in ("corrected", "mean_left", "taken"):
         same(getattr(one, name)(), getattr(other, name)())
-    first, second = through(clean, blocked, fold), through(*again, fold)
-    assert first.verdict == second.verdict and first.p == pytest.approx(second.p)
+    assert through(clean, blocked, fold).p == pytest.approx(through(*again, fold).p)
 
 
 def same(one: Estimate, other: Estimate) -> None:
-    for name in PARTS:
+    for name in ("value", "error", "low", "high", "p"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), nan_ok=True)
 
 
@@ -147,10 +136,7 @@ def test_the_interval_of_the_share_taken_holds_the_shares_that_are_not_rejected(
     inside = (taken.low <= 100 * SHARES) & (taken.high >= 100 * SHARES)
     assert np.array_equal(held, inside)
     step = found.beyond(LEAST_PART)
-    assert (taken.low > 100 * LEAST_PART + 1e-9) == (step.low > 0) == (step.p < 0.05)
-
-
-# The claim
+    assert (taken.low > 100 * LEAST_PART + 1e-9) == (step.p < 0.05)
 
 
 @settings(max_examples=60, deadline=None)
@@ -158,30 +144,18 @@ def test_the_interval_of_the_share_taken_holds_the_shares_that_are_not_rejected(
 def test_even_damage_is_never_taken_for_passing(seed: int, kept: list[float], n: int) -> None:
     clean, _, fold = world(n, seed)
     found = through(clean, np.array(kept)[fold] * clean, fold)
-    assert found.verdict == claims.NO and found.reason in claims.EXPLAINED.values()
-    assert not found.estimate.value > 1e-6
-    if found.steps["pair"].p < 0.05:
-        assert found.reason == "general damage may explain it"
+    assert found.verdict == claims.NO and not found.estimate.value > 1e-6
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.7, [0.9, 0.4, 0.8, 0.5, 0.6]])
 def test_what_passes_through_the_blocked_tokens_is_claimed_beyond_damage(kept: object) -> None:
     for passes in (1.0, 0.5):
         found = through(*world(kept=kept, passes=passes))
-        assert found.verdict == claims.YES and found.reason == "" and found.n == 150
+        assert found.verdict == claims.YES and found.n == 150
         assert found.estimate.value == pytest.approx(100 * passes, abs=5)
         assert found.estimate.low > 20
-        assert {*found.steps} >= {"pair", "above_text", "beyond_damage"}
     found = through(*world(kept=kept, passes=0.05))
     assert (found.verdict, found.reason) == (claims.NO, "general damage may explain it")
-    assert found.estimate.value == pytest.approx(5, abs=5)
-
-
-def test_what_the_overlap_of_words_explains_passes_for_nothing() -> None:
-    clean, blocked, fold = world(passes=1.0)
-    own = replace(answers(clean, fold), imitated=term(PAIR, clean))
-    found = claims.through(own, answers(blocked, fold))
-    assert (found.verdict, found.reason) == (claims.NO, claims.EXPLAINED["above_text"])
 
 
 def test_pairs_that_could_not_differ_and_pairs_that_are_not_known_are_left_out() -> None:
@@ -195,25 +169,18 @@ def test_pairs_that_could_not_differ_and_pairs_that_are_not_known_are_left_out()
     same(found.estimate, expected.estimate)
 
 
-BOUND, GONE = claims.NOTHING_ELSE, "with tokens blocked the score no longer reads the answer"
-
-
 @pytest.mark.parametrize(
     ("n", "bound", "kept", "verdict", "reason"),
     [
-        *((n, 0, 0.7, claims.TOO_FEW, f"{n} of 10 pairs") for n in (0, 1, 9)),
+        (9, 0, 0.7, claims.TOO_FEW, "9 of 10 pairs"),
         (9, 9, 0.7, claims.TOO_FEW, "0 of 10 pairs"),
-        *((n, n - 4, 0.7, claims.BY_DESIGN, BOUND) for n in (10, 60)),
-        *((150, 0, kept, claims.NOT_MEASURED, GONE) for kept in (0.0, 0.05, -0.5)),
+        *((n, n - 4, 0.7, claims.BY_DESIGN, claims.NOTHING_ELSE) for n in (10, 60)),
+        *((150, 0, kept, claims.NOT_MEASURED, claims.NOT_READ) for kept in (0.0, 0.05, -0.5)),
     ],
 )
 def test_what_cannot_be_judged_says_why_and_has_no_estimate(
     n: int, bound: int, kept: float, verdict: str, reason: str
 ) -> None:
-    scores = world(n, kept=kept, passes=1.0)
-    found = through(*scores, np.arange(n) >= n - bound)
+    found = through(*world(n, kept=kept, passes=1.0), np.arange(n) >= n - bound)
     assert (found.verdict, found.reason, found.n) == (verdict, reason, n - bound)
     assert np.isnan([found.p, found.estimate.value]).all()
-    if reason == GONE:
-        gone = damaged(*scores)
-        assert np.isnan([gone.taken().value, gone.corrected().value]).all()

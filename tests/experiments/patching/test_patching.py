@@ -6,17 +6,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from figure_tables import views, words
-from handmade import MeanProbes, drawn, labelled, long, main_run
+from handmade import MeanProbes, labelled, long, main_run
 from hypothesis import given, strategies as st
-from instrument import answers_table
+from instrument import outputs
+from small_cell import answers_of
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
-from anchorscope.experiments.patching import EXPERIMENT, Patching, figure, measure
+from anchorscope.experiments.patching import EXPERIMENT, Patching, measure
 from anchorscope.experiments.tables import Products, of_cell
-from anchorscope.figures.figure_style import CROSS
 from anchorscope.models import loading
 from anchorscope.passes.batches import Sample
 from anchorscope.storage.counts import BY_CHOICE
@@ -58,23 +56,9 @@ def test_the_control_replaces_as_many_tokens_outside(eq: set[int], key: int) -> 
     assert {moved.input_ids[n] for n in differ} <= outside
 
 
-def relations(loaded: Any) -> pd.DataFrame:
-    """Answers of the corpus, two relations of four questions each, right and wrong ones."""
-    answers = answers_table(loaded.tokenizer).head(8)
-    n = np.arange(len(answers))
-    return answers.assign(
-        question=[f"what is it of s{i}?" for i in n],
-        subject=[f"s{i}" for i in n],
-        relation=np.where(n % 2, "trade", "town"),
-        ea_text=[f"gold{i // 2}" if i < 4 else "nothing" for i in n],
-        golds=[[f"gold{i // 2}"] for i in n],
-        label=(n >= 4).astype(int),
-    )
-
-
 def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> None:
     loaded = loading.load(checkpoint("llama", "metaspace"))
-    answers = relations(loaded)
+    answers = answers_of(loaded.tokenizer, 16)
     cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"])
     rows = measure.measure(cell, Patching())
     assert {"clean", "patch-matched", "patch-random"} <= {*rows["condition"]}
@@ -85,27 +69,13 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
         if condition != "clean":
             assert relation[partner] == relation[id_]
             one = measure.exact(one, samples[partner]).sample
-        with torch.inference_mode():
-            ids = torch.tensor([one.input_ids])
-            out = loaded.model.base_model(ids, output_hidden_states=True, use_cache=False)
-        last = len(out.hidden_states) - 2  # the last layer's is normalised
-        s = part.set_index("layer")["s"]
-        for layer in range(last):
-            state = out.hidden_states[layer + 1][0, one.positions["final"]]
-            assert s[layer] == pytest.approx(float(state.double().mean()), abs=1e-5)
-    assert scored.clean_difference(rows, rows.assign(probe="clean")) == 0.0
+        states, _ = outputs(loaded, one.input_ids)
+        expected = [float(of[one.positions["final"]].double().mean()) for of in states["resid"]]
+        assert part.sort_values("layer")["s"].tolist() == pytest.approx(expected, abs=1e-5)
     more = pd.concat([answers, answers[:2].assign(id=["x", "y"])])
     left_out = scored.counts(EXPERIMENT.controls, more, rows, passes=5).dropped
     assert left_out == {"no partner or no control": 2}
     assert set(left_out) <= BY_CHOICE  # however many they are, the rest is measured
-
-
-def test_prompts_that_the_model_cannot_take_are_not_passed(checkpoint: Any) -> None:
-    loaded = replace(loading.load(checkpoint("llama", "metaspace")), window=1)
-    answers = relations(loaded)
-    cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"])
-    rows = measure.measure(cell, Patching())
-    assert {*rows["condition"]} == {"clean"}
 
 
 IDS = ["a", "b", "c", "d"]
@@ -116,14 +86,14 @@ OTHER = {"a": -1.0, "b": -1.0, "c": 1.0, "d": 1.0}
 PARTNER = {"a": "b", "b": "d", "c": "a", "d": "a"}  # the probe classes b's and d's otherwise
 
 
-def by_hand(without: str = "", changed: Any = 1.0) -> pd.DataFrame:
+def by_hand(changed: Any = 1.0) -> pd.DataFrame:
     facts = {"partner": None, "changed": 1.0, "n_tokens": 1.0, "source": "relations"}
     parts = [long("clean", CLEAN, **facts | {"source": None})]
     parts += [long("patch-matched", EXACT, **facts | {"partner": [PARTNER[x] for x in IDS]})]
     parts += [long("patch-published", EXACT, **facts | {"partner": ["d"] * 4})]
     rows = pd.concat([*parts, long("patch-random", OTHER, **facts | {"changed": changed})])
     answers = labelled(IDS, [0, 0, 0, 1])
-    products = Products(main_run(CLEAN, CUT), answers, rows[rows["condition"] != without])
+    products = Products(main_run(CLEAN, CUT), answers, rows)
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
 
 
@@ -145,14 +115,3 @@ def test_flips_are_those_worked_out_by_hand() -> None:
 def test_samples_whose_control_changed_nothing_leave_the_contrast() -> None:
     row = at(by_hand(changed=[0.0, 1.0, 1.0, 1.0]), "matched", "Q")
     assert row["n_paired"] == 0 and np.isnan(row["flips"])
-
-
-def test_every_view_counts_who_is_left_out_and_marks_groups_that_are_thin() -> None:
-    for view in EXPERIMENT.views:
-        spec = drawn(getattr(figure, view), by_hand())
-        # a, b and c are right answers; b's partner is classed otherwise
-        assert "Left out: 0 to 1 of 1 to 2 samples" in words(spec)
-        said = "Pale bars" if view == "bars" else "Crosses"
-        assert f"{said}: too few samples to rely on." in words(spec)
-        crosses = [one for one in views(spec, "point") if one["mark"].get("shape") == CROSS]
-        assert bool(crosses) == (view == "layers")

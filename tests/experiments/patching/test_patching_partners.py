@@ -12,38 +12,23 @@ from anchorscope.anchors import labels
 from anchorscope.experiments.patching import measure as partners
 
 
-def found(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> Any:
-    one_fold = dict.fromkeys(table["id"], 0)
+def found(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:
+    one_fold = {one["id"]: 0 for one in rows}
+    table = pd.DataFrame(rows)
     return partners.partners(table, seed, folds_of or one_fold, ("matched", "placebo"))
 
 
 def arms(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:
     """Arm → id → id of the partner."""
-    return found(pd.DataFrame(rows), seed, folds_of)[0]
+    return found(rows, seed, folds_of)[0]
 
 
-SMITH = row("a", "Ada Lund", "trade", "smith", ["smith"])
-
-
-@pytest.mark.parametrize(
-    ("other", "expected"),
-    [
-        (row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1), {}),
-        (row("b", "Bob", "trade", "cook", [], label=0), {"b": "a"}),
-    ],
-    ids=["the same subject, spelt otherwise", "a question without gold answers"],
-)
-def test_who_cannot_be_a_partner(other: Any, expected: dict[str, str]) -> None:
-    assert arms([SMITH, other])["matched"] == expected
-
-
-def test_a_label_of_the_users_own_decides_which_way_an_answer_is_put() -> None:
-    rows = [
-        SMITH | {"label": 1},
-        row("b", "Bob", "trade", "cook", ["smith"]),
-        row("c", "Cyd", "trade", "monk", ["cook"]),
-    ]
-    assert (arms(rows)["matched"]["a"], arms(rows)["placebo"]["a"]) == ("b", "c")
+def test_who_cannot_be_a_partner() -> None:
+    smith = row("a", "Ada Lund", "trade", "smith", ["smith"])
+    same = row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1)
+    without_golds = row("b", "Bob", "trade", "cook", [], label=0)
+    assert arms([smith, same])["matched"] == {}
+    assert arms([smith, without_golds])["matched"] == {"b": "a"}
 
 
 def slow_rule(rows: list[Any], arm: str) -> dict[str, set[str]]:
@@ -70,7 +55,7 @@ def slow_rule(rows: list[Any], arm: str) -> dict[str, set[str]]:
 @settings(max_examples=100, deadline=None)
 @given(ROWS.filter(lambda rows: any(s and r for s, r, *_ in rows)), st.integers(0, 3))
 def test_partners_are_those_of_the_pair_by_pair_rule(rows: Any, seed: int) -> None:
-    exchanged = found(pd.DataFrame(drawn(rows)), seed)
+    exchanged = found(drawn(rows), seed)
     assert exchanged[1] == "relations"
     for arm, chosen in exchanged[0].items():
         allowed = slow_rule(drawn(rows), arm)
@@ -88,12 +73,11 @@ def test_the_seed_chooses_and_the_choice_is_spread_over_all_there_are() -> None:
 
 def test_without_relations_the_wording_tells_what_is_alike() -> None:
     cities = ["Rome", "Oslo", "Lima"]
-    table = pd.DataFrame([town(i, cities[i % 3]) for i in range(12)])
+    rows = [town(i, cities[i % 3]) for i in range(12)]
     odd = row("odd", None, None, "Bly", ["Bly"], question="Who wrote The Red House?")
-    by_wording = found(pd.concat([table, pd.DataFrame([odd])]))
+    by_wording = found([*rows, odd])
     assert by_wording[1] == "wording"
-    assert "odd" not in by_wording[0]["matched"]
-    city = dict(zip(table["id"], table["ea_text"], strict=True))
+    city = {one["id"]: one["ea_text"] for one in rows}
     assert all(city[one] != city[other] for one, other in by_wording[0]["matched"].items())
     assert all(city[one] == city[other] for one, other in by_wording[0]["placebo"].items())
 
@@ -106,7 +90,7 @@ def test_the_arms_are_off_where_too_few_right_answers_find_a_partner_by_wording(
         row(f"u{i}", None, None, "x", ["x"], question=f"Who {verb} The Red House?")
         for i, verb in enumerate("wrote painted built sold filmed bought burnt owned found".split())
     ]
-    none = found(pd.DataFrame([*alike, *unlike]))
+    none = found([*alike, *unlike])
     assert none[1] is None and "18 % of the right answers" in caplog.text
     assert none[0] == {"matched": {}, "placebo": {}}
 

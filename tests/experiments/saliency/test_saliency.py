@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH
-from handmade import labelled, told
+from handmade import labelled
 from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
-from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, figure, measure
+from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, measure
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import Products, of_cell, per_sample
 from anchorscope.models import families, loading
@@ -48,20 +48,13 @@ def probes(ids: list[str]) -> Stored:
     return Stored(np.array(ids, dtype=object), fold, np.zeros((2, len(ids)), np.int64), fitted)
 
 
-def cell(loaded: Loaded, n: int = 5, batch_tokens: int = 800, **changes: Any) -> Cell:
-    answers = answers_table(loaded.tokenizer).head(n)
-    answers = answers.assign(label=np.arange(n) % 2)
+def cell(loaded: Loaded, batch_tokens: int = 800) -> Cell:
+    answers = answers_table(loaded.tokenizer).head(5).assign(label=np.arange(5) % 2)
     loaded = replace(loaded, batch_tokens=batch_tokens)
-    given = {"draws": DRAWS} | changes
-    return Cell(loaded, answers, probes([*answers["id"]]), [*HEADLINES], **given)
+    return Cell(loaded, answers, probes([*answers["id"]]), [*HEADLINES], draws=DRAWS)
 
 
-@pytest.fixture(params=ALL_FAMILIES)
-def eager(request: Any, checkpoint: Any) -> Loaded:
-    return loading.load(checkpoint(request.param, TOKENIZER[request.param]), attention="eager")
-
-
-def literal(cell: Cell, sample: Sample, readout: str, loss: str = "logit") -> Any:
+def literal(cell: Cell, sample: Sample, readout: str, loss: str) -> Any:
     """Attentions times gradients of one row by plain autograd, [layers, heads, targets, tokens]."""
     loaded, layer = cell.loaded, HEADLINES[readout]
     site, position = readout.split("/")
@@ -97,15 +90,18 @@ def flow(products: Any, sample: Sample, tokens: Any) -> Any:
     return sum(values) / len(values) if values else np.nan
 
 
-def test_flows_are_those_of_one_row_at_a_time(eager: Loaded) -> None:
-    given = cell(eager)
-    rows = measure.measure(given, Saliency())
+@pytest.mark.parametrize(
+    ("family", "loss"), [*product(ALL_FAMILIES, ["logit"]), ("llama", "probe")]
+)
+def test_flows_are_those_of_one_row_at_a_time(checkpoint: Any, family: str, loss: Any) -> None:
+    given = cell(loading.load(checkpoint(family, TOKENIZER[family]), attention="eager"))
+    rows = measure.measure(given, Saliency(loss=loss))
     assert scored.counts(EXPERIMENT.controls, given.answers, rows, passes=3).kept == 5
     by_key = rows.set_index(["condition", "draw", "readout", "layer", "id"])
     read = [readout for readout in HEADLINES if readout != "resid/prompt_end"]
     assert {*rows["readout"]} == {*read}, "at the prompt's end no answer is read"
     for readout, (id_, sample) in product(read, given.samples.items()):
-        layers = literal(given, sample, readout)
+        layers = literal(given, sample, readout, loss)
         drawn = [
             random_tokens(sample.question_tokens, sample.eq_tokens, f"{draw}/0/{id_}")
             for draw in range(DRAWS)
@@ -126,42 +122,15 @@ def llama(checkpoint: Any) -> Loaded:
     return loading.load(checkpoint("llama", "metaspace"), attention="eager")
 
 
-def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
+def test_nothing_depends_on_who_is_passed_together(llama: Loaded) -> None:
     keys = ["id", "condition", "draw", "readout", "layer"]
-    first, second = (frame.sort_values(keys, ignore_index=True) for frame in (one, other))
-    pd.testing.assert_frame_equal(first, second, atol=1e-5, rtol=1e-4)
-
-
-def test_nothing_depends_on_who_is_passed_together(
-    llama: Loaded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    together = measure.measure(cell(llama), Saliency())
-    same(measure.measure(cell(llama, batch_tokens=1), Saliency()), together)
-    tried: list[int] = []
-    passed = measure.runner.run
-
-    def out_of_room(loaded: Any, batch: Any, read: Any) -> Any:
-        tried.append(len(batch.samples))
-        if len(batch.samples) > 1:
-            raise torch.OutOfMemoryError
-        return passed(loaded, batch, read)
-
-    monkeypatch.setattr(measure.runner, "run", out_of_room)
-    same(measure.measure(cell(llama, batch_tokens=10**6), Saliency()), together)
-    assert max(tried) == 5 and tried.count(1) == 5
-
-
-def test_flows_of_the_cross_entropy_are_those_of_its_own_gradient(llama: Loaded) -> None:
-    given = cell(llama)
-    rows = measure.measure(given, Saliency(loss="probe"))
-    assert (rows["loss"] == "probe").all()
-    sample = given.samples["q1"]
-    layers = literal(given, sample, "mlp/final", "probe")
-    table = rows.query("readout == 'mlp/final'").set_index(["condition", "id", "layer"])
-    for layer, products in enumerate(layers):
-        expected = flow(products, sample, sample.eq_tokens)
-        found = table.loc[(SALIENCY.name, "q1", layer), "flow"]
-        assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    alone, together = (
+        measure.measure(cell(llama, batch_tokens=tokens), Saliency()).sort_values(
+            keys, ignore_index=True
+        )
+        for tokens in (1, 10**6)
+    )
+    pd.testing.assert_frame_equal(alone, together, atol=1e-5, rtol=1e-4)
 
 
 def test_without_inner_folds_the_layer_is_the_main_runs_choice(llama: Loaded) -> None:
@@ -194,10 +163,10 @@ N = 40
 IDS = [f"s{n:02}" for n in range(N)]
 
 
-def made(loss: str = "logit", few: int = 0) -> Products:
+def made() -> Products:
     """Two layers, the headline the last: Q flows 2 and 3, A 1 and 1; random tokens .5 each.
 
-    One A flows as Q does. The first `few` have a control of too few tokens.
+    One A flows as Q does.
     """
     q = np.arange(N) < N // 4
     frames, main = [], []
@@ -209,13 +178,12 @@ def made(loss: str = "logit", few: int = 0) -> Products:
         exact["flow"] = np.where(q, 2.0 + layer, 1.0)
         exact.loc[N - 1, "flow"] = 2.0 + layer
         random = exact.assign(condition=RANDOM.name, flow=0.5)
-        random["n_tokens"] = np.where(np.arange(N) < few, 1.0, 2.0)
         frames += [clean, exact, random, random.assign(draw=1, flow=1.5)]
         scores = {"probe": "clean", "fold": np.arange(N) % 2, "inner_auc": 0.5 + 0.2 * layer}
         main += [clean.assign(**scores)]
         main += [clean.assign(**scores, condition="knockout", s=np.where(q, -1, 1) * clean["s"])]
     answers = labelled(IDS, label, eq_tokens=[[3, 4]] * N)
-    rows = pd.concat(frames, ignore_index=True).assign(loss=loss)
+    rows = pd.concat(frames, ignore_index=True).assign(loss="logit")
     return Products(pd.concat(main, ignore_index=True), answers, rows)
 
 
@@ -242,30 +210,3 @@ def test_flows_and_aucs_are_those_worked_out_by_hand() -> None:
     assert first["flow"] == 2 and not first["headline"]
     frame = per_sample(EXPERIMENT, made())
     assert frame["value"].iloc[0] == 5 and (frame["control"] == 2).all()
-
-
-def test_densities_hold_all_samples_of_a_group() -> None:
-    products = made()
-    wide = np.exp(np.random.default_rng(0).normal(size=len(products.rows)))
-    rows = products.rows.assign(flow=wide)
-    table = of_cell(EXPERIMENT, replace(products, rows=rows), Bootstrap(draws=5))
-    points = table[table["part"] == "density"]
-    for anchor, line in points.groupby("anchor"):
-        steps = np.diff(np.log10(line["x"]))
-        assert np.allclose(steps, steps[0])
-        for column in ("density", "random_density"):
-            assert (line[column] * steps[0]).sum() == pytest.approx(1, abs=0.1), anchor
-
-
-def said(view: str, **planted: Any) -> str:
-    table = of_cell(EXPERIMENT, made(**planted), Bootstrap(draws=5))
-    return told(getattr(figure, view), table)
-
-
-def test_captions_say_what_fools_it() -> None:
-    for view in EXPERIMENT.views:
-        assert "nearly circular" in said(view)
-        assert "1 − p" not in said(view), "the loss is the logit"
-        assert "1 − p" in said(view, loss="probe")
-    assert "Left out: 4 of 40" in said("density", few=4)
-    assert "AUC for the group: 0.98, random 0.50" in said("density")

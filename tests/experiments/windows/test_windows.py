@@ -5,20 +5,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from conftest import CORPUS, LAYERS
-from figure_tables import words
-from handmade import MeanProbes, drawn, labelled, scores_of
+from handmade import MeanProbes, labelled, scores_of
 from hypothesis import given, strategies as st
 from instrument import answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import Products, of_cell
-from anchorscope.experiments.windows import CONTROLS, EXPERIMENT, MOST, WINDOWS, Windows, figure
+from anchorscope.experiments.windows import CONTROLS, EXPERIMENT, MOST, WINDOWS, Windows
 from anchorscope.experiments.windows.measure import measure, windows
 from anchorscope.models import loading
 from anchorscope.passes.interventions import REGISTRY
 
-READ = ["attn/final", "mlp/final", "resid/final"]
 CUTS = REGISTRY["knockout"], REGISTRY["random"]
 
 
@@ -99,14 +97,3 @@ def test_flips_by_window_and_layer_are_those_worked_out_by_hand() -> None:
     assert rows["random"].to_dict() == {(0, 0): 0.0, (0, 1): 0.25, (1, 0): 0.0, (1, 1): 0.0}
     assert rows["contrast"].to_dict() == {(0, 0): 0.5, (0, 1): 0.5, (1, 0): 0.0, (1, 1): 0.25}
     assert rows["first"].tolist() == rows["centre"].tolist() == [0, 0, 1, 1]
-
-
-def test_cells_that_no_window_can_move_are_blank() -> None:
-    table = by_hand()
-    spec = drawn(figure.contrast, table.assign(signal=True))
-    cells = [row for part in spec["datasets"].values() for row in part]
-    assert len(cells) == 3
-    assert ("1", "0") not in {(row["centre"], row["read"]) for row in cells}
-    assert "windows above the layer read" in words(spec)
-    grey = drawn(figure.contrast, table.assign(signal=False))
-    assert "Grey: layers without a signal." in words(grey)
