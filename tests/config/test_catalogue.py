@@ -1,7 +1,5 @@
 """The catalogue that every run has below its own keys, however its config is read."""
 
-from pathlib import Path
-
 import pytest
 import torch
 import yaml
@@ -10,28 +8,10 @@ from workflow import PROJECT, SHIPPED
 
 from anchorscope.config import shipped
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow.config import load, read
+from anchorscope.workflow.config import load
 
 OWN = yaml.safe_load((PROJECT / "config.yaml").read_text("utf-8"))
-FILES = [Path(shipped.__file__).with_name(name) for name in shipped.FILES]
 ROWS = {"local": "rows.jsonl", "fields": {"question": "q", "answers": ["a"]}}
-
-
-def places(content: object, at: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
-    """The keys that lead to every value."""
-    if not isinstance(content, dict):
-        return {at}
-    return {place for key, inner in content.items() for place in places(inner, (*at, key))}
-
-
-def test_every_value_stands_in_one_file():
-    contents = [OWN, *(yaml.safe_load(path.read_text("utf-8")) for path in FILES)]
-    assert sum(len(places(content)) for content in contents) == len(places(SHIPPED))
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_no_key_of_it_is_given_twice(path):
-    read([PROJECT / "config.yaml", path])
 
 
 def test_a_config_of_settings_alone_has_the_models_and_null_controls():
@@ -79,8 +59,3 @@ def test_shapes_have_the_published_number_of_parameters(name, billions):
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**shipped.shape_of(name)))
     assert model.num_parameters() / 1e9 == pytest.approx(billions, rel=0.005)
-
-
-def test_an_unknown_shape_names_the_nearest():
-    with pytest.raises(AnchorscopeError, match="qwen3-9b.*\n.*\n.*`qwen3-8b`"):
-        shipped.shape_of("qwen3-9b")

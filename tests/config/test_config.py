@@ -46,12 +46,6 @@ def error_of(path: str, value: Any) -> str:
     return str(caught.value)
 
 
-def test_the_target_of_the_shipped_config_needs_no_download():
-    config = load(SHIPPED)
-    assert config.targets == ["demo"]
-    assert all(config.models[name].train for name in config.figures["demo"].models)
-
-
 def test_the_shipped_values_are_the_defaults():
     """So a config with catalogues only measures the same."""
     bare = load({key: SHIPPED[key] for key in KINDS}).model_dump()
@@ -118,12 +112,6 @@ def test_a_mistake_in_a_file_names_the_file_and_the_line(tmp_path, monkeypatch, 
         read([PROJECT / "config.yaml", "my.yaml"])
     assert caught.value.where is not None and str(caught.value.where) == where
     assert said in caught.value.what + str(caught.value.do)
-
-
-def test_a_merged_key_may_be_said_again(tmp_path):
-    (tmp_path / "my.yaml").write_text("chart: {<<: &wide {width: 90, columns: 2}, columns: 3}\n")
-    found = read([PROJECT / "config.yaml", tmp_path / "my.yaml"]).chart
-    assert (found.width, found.columns) == (90, 3)
 
 
 @pytest.mark.parametrize("name", Conditions.model_fields)

@@ -1,14 +1,12 @@
 """Rate and time left: of what this process did."""
 
-import logging
 import time
 from pathlib import Path
 
-import pytest
 import torch
 
 from anchorscope.storage import partial
-from anchorscope.storage.progress import Progress, shown
+from anchorscope.storage.progress import Progress
 
 
 def rows(folder: Path, number: int) -> None:
@@ -30,21 +28,3 @@ def test_batches_of_an_earlier_process_change_neither_rate_nor_time_left(tmp_pat
     assert state["n"] == 300 and state["initial"] == 100
     rate = (state["n"] - state["initial"]) / state["elapsed"]
     assert state["rate"] is None and rate <= 500  # 20 ms for 10 rows
-
-
-def test_a_call_shows_its_log_unless_the_caller_has_set_one_up(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    top = logging.getLogger("anchorscope")
-    monkeypatch.setattr(top, "propagate", False)  # as where nobody has set up any log
-    monkeypatch.setattr(top, "handlers", [])
-
-    def work() -> str:
-        with shown("tiny on mine"), Progress(total=2, unit="rows") as progress:
-            progress.update(2)
-        return capsys.readouterr().err
-
-    assert "tiny on mine: 2 of 2 rows" in work()
-    assert top.handlers == [] and not Progress.job
-    top.addHandler(logging.NullHandler())
-    assert work() == ""
