@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import yaml
-from hostile import cases, short
-from hypothesis import given, strategies as st
 from snakemake.settings.types import ConfigSettings
 from snakemake.utils import update_config
 from workflow import PROJECT, SHIPPED
@@ -16,7 +14,6 @@ from workflow import PROJECT, SHIPPED
 from anchorscope.config.settings import Conditions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
-from anchorscope.workflow import config
 from anchorscope.workflow.config import load, read
 from tools import write_docs
 
@@ -211,34 +208,3 @@ def test_a_given_file_that_defines_figures_and_no_targets_builds_its_own(tmp_pat
     given = tmp_path / "mine.yaml"
     given.write_text(more, encoding="utf-8")
     assert read([PROJECT / "config.yaml", given]).targets == targets
-
-
-NAMES = st.one_of(
-    short,
-    st.sampled_from(["results", "models", "hub", "local", "train", "../x", "all", "a/b", "", "."]),
-)
-SCALARS = st.one_of(NAMES, st.none(), st.booleans(), st.integers(), st.floats(), st.dates())
-JUNK = st.recursive(
-    SCALARS,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
-    max_leaves=6,
-)
-"""Whatever YAML can spell."""
-
-
-def places(value: Any, at: tuple[str, ...] = ()) -> list[str]:
-    """Every place in a config, as `changed` takes it."""
-    pairs = list(value.items()) if isinstance(value, dict) else []
-    return ["/".join(at)] * bool(at) + [p for key, one in pairs for p in places(one, (*at, key))]
-
-
-@cases
-@given(st.sampled_from(places(SHIPPED)), st.none() | short, JUNK)
-def test_a_config_with_anything_in_it_is_taken_or_refused_in_words(place, name, value):
-    raw = changed(place, value if name is None else {name: value})
-    try:
-        loaded = config.load(raw)
-    except AnchorscopeError as error:
-        assert error.what and error.do
-    else:
-        assert config.load(raw) == loaded

@@ -1,20 +1,16 @@
 """Figures in print: their width, and what tells series apart."""
 
-import json
 import re
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import pytest
 import vl_convert
-from figure_tables import CHECKED, DATASETS, MODELS, claims_of, crossing_of, curve_of, views
+from figure_tables import CHECKED, DATASETS, MODELS, claims_of, crossing_of, curve_of
 
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_style import style_of
-
-MANY = [(f"d{i}", f"Data {i}") for i in range(8)]
 
 
 def draw(
@@ -46,17 +42,3 @@ def test_paper_is_as_wide_as_asked_with_panels_below_one_another_where_narrow(
     assert size_of(svg)[0] == pytest.approx(wanted * 96 / 25.4, rel=0.015)
     box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", as_pdf(svg, wanted))
     assert box and float(box[1]) == pytest.approx(wanted * 72 / 25.4, abs=0.1)
-
-
-@pytest.mark.parametrize("layers", [2, 80])
-def test_dash_and_marker_tell_all_series_apart_at_any_depth(layers: int) -> None:
-    spec = draw(layers, MODELS[:1], MANY)
-    key = next(v["encoding"] for v in views(spec, "point") if "strokeDash" in v["encoding"])
-    dashes, shapes = (key[name]["scale"]["range"] for name in ("strokeDash", "shape"))
-    pairs = {(json.dumps(dash), shape) for dash, shape in zip(dashes, shapes, strict=True)}
-    assert len(pairs) == len(dashes) == 16
-    drawn = pd.DataFrame([row for rows in spec["datasets"].values() for row in rows])
-    drawn = drawn[drawn["probe_auc"].notna()]
-    assert drawn["marker"].nunique() == 8
-    marks = drawn.groupby("series")["mark"].sum()
-    assert len(marks) == 16 and marks.between(min(layers, 7), 9).all()
