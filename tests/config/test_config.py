@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 import yaml
-from hostile import cases, short
-from hypothesis import given, strategies as st
 from snakemake.settings.types import ConfigSettings
 from snakemake.utils import update_config
+from transformers import AutoConfig
 from workflow import PROJECT, SHIPPED
 
+from anchorscope.config import shipped
 from anchorscope.config.settings import Conditions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
-from anchorscope.workflow import config
 from anchorscope.workflow.config import load, read
 from tools import write_docs
 
@@ -24,6 +23,8 @@ MISSING = "<missing>"
 MISTAKES = Path(__file__).parents[1] / "data" / "config_mistakes.yaml"
 CELLS = {"models": ["qwen3-8b"], "datasets": ["nq"]}
 KINDS = ("models", "datasets", "figures")
+OWN = yaml.safe_load((PROJECT / "config.yaml").read_text("utf-8"))
+ROWS = {"local": "rows.jsonl", "fields": {"question": "q", "answers": ["a"]}}
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -44,12 +45,6 @@ def error_of(path: str, value: Any) -> str:
     with pytest.raises(AnchorscopeError) as caught:
         load(changed(path, value))
     return str(caught.value)
-
-
-def test_the_target_of_the_shipped_config_needs_no_download():
-    config = load(SHIPPED)
-    assert config.targets == ["demo"]
-    assert all(config.models[name].train for name in config.figures["demo"].models)
 
 
 def test_the_shipped_values_are_the_defaults():
@@ -118,12 +113,6 @@ def test_a_mistake_in_a_file_names_the_file_and_the_line(tmp_path, monkeypatch, 
         read([PROJECT / "config.yaml", "my.yaml"])
     assert caught.value.where is not None and str(caught.value.where) == where
     assert said in caught.value.what + str(caught.value.do)
-
-
-def test_a_merged_key_may_be_said_again(tmp_path):
-    (tmp_path / "my.yaml").write_text("chart: {<<: &wide {width: 90, columns: 2}, columns: 3}\n")
-    found = read([PROJECT / "config.yaml", tmp_path / "my.yaml"]).chart
-    assert (found.width, found.columns) == (90, 3)
 
 
 @pytest.mark.parametrize("name", Conditions.model_fields)
@@ -225,32 +214,37 @@ def test_a_given_file_that_defines_figures_and_no_targets_builds_its_own(tmp_pat
     assert read([PROJECT / "config.yaml", given]).targets == targets
 
 
-NAMES = st.one_of(
-    short,
-    st.sampled_from(["results", "models", "hub", "local", "train", "../x", "all", "a/b", "", "."]),
-)
-SCALARS = st.one_of(NAMES, st.none(), st.booleans(), st.integers(), st.floats(), st.dates())
-JUNK = st.recursive(
-    SCALARS,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
-    max_leaves=6,
-)
-"""Whatever YAML can spell."""
+def test_a_config_of_settings_alone_has_the_models_and_null_controls():
+    found = load({"targets": ["mine"], "figures": {"mine": figure("hard-qwen3", "world-search")}})
+    assert found.models["qwen3-4b"].hub == "Qwen/Qwen3-4B"
+    assert found.calibration.nulls.keys() == load(SHIPPED).calibration.nulls.keys()
 
 
-def places(value: Any, at: tuple[str, ...] = ()) -> list[str]:
-    """Every place in a config, as `changed` takes it."""
-    pairs = list(value.items()) if isinstance(value, dict) else []
-    return ["/".join(at)] * bool(at) + [p for key, one in pairs for p in places(one, (*at, key))]
+def test_a_key_of_the_users_wins_and_the_rest_of_the_entry_stays():
+    given = {"mistral-7b-v0.1": {"local": "folder", "hub": None}}
+    model = load(OWN | {"models": OWN["models"] | given}).models["mistral-7b-v0.1"]
+    assert (model.local, model.hub, model.label) == ("folder", None, "Mistral-7B-v0.1")
 
 
-@cases
-@given(st.sampled_from(places(SHIPPED)), st.none() | short, JUNK)
-def test_a_config_with_anything_in_it_is_taken_or_refused_in_words(place, name, value):
-    raw = changed(place, value if name is None else {name: value})
-    try:
-        loaded = config.load(raw)
-    except AnchorscopeError as error:
-        assert error.what and error.do
-    else:
-        assert config.load(raw) == loaded
+def test_a_shipped_figure_that_cannot_be_drawn_is_left_out_and_one_of_the_users_is_refused():
+    bare = {"targets": ["mine"], "datasets": {"rows": ROWS}}
+    own = bare | {"figures": {"mine": figure("llama-3-8b", "rows")}}
+    assert list(load(own).figures) == ["mine"]
+    elsewhere = OWN | {"readouts": ["attn/final"], "targets": ["mine"]}
+    elsewhere["figures"] = {"mine": figure("llama-3-8b", "nq") | {"readout": "attn/final"}}
+    assert list(load(elsewhere).figures) == ["mine"]
+    with pytest.raises(AnchorscopeError, match="figures.mistral.datasets.0.*`popqa`"):
+        load(own | {"figures": {"mistral": {}} | own["figures"]})
+
+
+def figure(model: str, dataset: str) -> dict[str, object]:
+    return {"models": [model], "datasets": [dataset]}
+
+
+def test_every_model_of_the_hub_has_a_published_shape_that_transformers_knows():
+    from_hub = {name for name, model in load(SHIPPED).models.items() if model.hub}
+    assert from_hub == {*shipped.shapes()}
+    for name in shipped.shapes():
+        given = shipped.shape_of(name)
+        config = AutoConfig.for_model(**given).to_dict()
+        assert {key: config[key] for key in given} == given, name

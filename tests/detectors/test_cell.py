@@ -55,6 +55,8 @@ def test_rows_are_in_the_order_of_the_folds_and_answers_behind_their_partners_qu
     assert bool(cell.fitted) == (scoring == "calibrated") and (cell.design.inner.max(1) > 0).all()
     by_id = cell.answers.set_index("id")
     swapped = cell.crossed.answers
+    fold = dict(zip(probes.ids, probes.fold, strict=True))
+    assert all(fold[one] == fold[by_id.loc[one, "crossed_partner"]] for one in swapped["id"])
     assert 0 < len(swapped) == by_id["crossed_partner"].notna().sum()
     partners = by_id.loc[by_id.loc[swapped["id"], "crossed_partner"]]
     assert list(swapped["question"]) == list(partners["question"])

@@ -75,11 +75,6 @@ def test_labels_and_gold_answers_change_no_score(detector: Detector, llama: Load
     assert ours.tolist() == theirs.tolist()
 
 
-def test_the_model_answers_rows_without_a_response(detector: Detector, llama: Loaded) -> None:
-    table = score(detector, llama, [{"question": "What is George Rankin's occupation?"}])
-    assert table["response"][0] and (table["p_wrong"].notna() | table["dropped"].notna()).all()
-
-
 def test_rows_that_cannot_be_read_are_refused(detector: Detector, llama: Loaded) -> None:
     with pytest.raises(AnchorscopeError, match="no question can be used: 2 no question"):
         score(detector, llama, [{"question": None}, {"question": " "}])

@@ -6,7 +6,7 @@ import documented as page
 import pytest
 import test_leaks
 import test_methods
-from planted import Planted, planted
+from planted import Planted
 
 from anchorscope.detectors import methods
 from anchorscope.detectors.methods import probe
@@ -15,7 +15,7 @@ from anchorscope.detectors.registry import METHODS
 
 @pytest.fixture(scope="module")
 def name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The method's name in the registry, while the tests of this module run."""
+    """The method's name, while it is registered."""
     folder = tmp_path_factory.mktemp("methods")
     method = page.write_method(folder)
     methods.__path__.append(str(folder))
@@ -25,15 +25,7 @@ def name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     methods.__path__.remove(str(folder))
 
 
-@pytest.fixture(scope="module")
-def small() -> Planted:
-    return planted(n=240)
-
-
-def test_it_scores_each_sample_by_itself(name: str, small: Planted) -> None:
+def test_it_scores_each_sample_by_itself_and_knows_nothing_of_it(name: str, small: Planted) -> None:
     train = probe.with_probes(small.cell.training(0))
     test_methods.test_a_sample_alone_scores_as_among_others(small, train, name)
-
-
-def test_it_knows_nothing_of_what_it_scores(name: str, small: Planted) -> None:
     test_leaks.test_no_method_knows_what_it_scores(small, name)

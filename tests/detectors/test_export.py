@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planted import READOUT, WIDTH, Planted, planted
 
-from anchorscope.detectors.detector import REFERENCES, Origin, export
+from anchorscope.detectors.detector import Origin, export
 from anchorscope.probes import fitting
 from anchorscope.probes.samples import layer_of_fold
 from anchorscope.storage.errors import AnchorscopeError
@@ -42,16 +42,6 @@ def test_its_logit_is_the_mean_of_the_fold_probes_at_one_layer(small: Planted, p
     wanted = np.mean([s + fitted.shift[0, k] for k, s in enumerate(every)], axis=0)
     assert np.allclose(detector.logits(x[:1][0]), wanted)
     assert (detector.n, detector.n_wrong) == (480, 240)
-
-
-def test_references_are_answers_with_the_logits_that_they_get(small: Planted) -> None:
-    fitted, x, answers = fit(small), small.cell.clean.states[READOUT], small.cell.answers
-    detector = export(fitted, READOUT, answers, x, ORIGIN)
-    assert len(detector.references) == REFERENCES
-    by_question = dict(zip(answers["question"], detector.logits(x[detector.layer]), strict=True))
-    for one in detector.references:
-        assert one.logit == pytest.approx(by_question[one.row["question"]])
-        assert one.row["response"] in ("red", "blue", "green") and one.row["property"] is None
 
 
 def test_probes_that_are_not_calibrated_are_refused(small: Planted) -> None:

@@ -6,18 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from planted import Planted, made, planted
+from planted import Planted, made
 
 from anchorscope.detectors import out_of_fold, self_awareness
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Training
 from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS, Method
-
-
-@pytest.fixture(scope="module")
-def small() -> Planted:
-    return planted(n=240)
 
 
 def corrupted(cell: DetectionCell, fold: int) -> DetectionCell:

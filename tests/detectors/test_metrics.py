@@ -21,7 +21,9 @@ def ece(z: np.ndarray, p: np.ndarray, sample_weight: np.ndarray) -> float:
 
 
 def test_metrics_are_those_of_scikit_learn_in_every_draw() -> None:
+    """Draws of one class are blank."""
     weights = np.stack([np.ones(60), *RNG.multinomial(60, np.full(60, 1 / 60), size=5)])
+    assert np.isnan(metrics(S, S, Z, Z[None].astype(float))).all()
     found = dict(zip(METRICS, metrics(S, S, Z, weights).T, strict=True))
     familiar = {
         "auroc": (roc_auc_score, S),
@@ -31,8 +33,3 @@ def test_metrics_are_those_of_scikit_learn_in_every_draw() -> None:
     }
     for name, (of_one, values) in familiar.items():
         assert found[name] == pytest.approx([of_one(Z, values, sample_weight=w) for w in weights])
-
-
-def test_draws_of_one_class_are_blank() -> None:
-    found = metrics(S, S, Z, np.stack([np.ones(60), Z.astype(float)]))
-    assert np.isfinite(found[0]).all() and np.isnan(found[1]).all()

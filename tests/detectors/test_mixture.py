@@ -1,15 +1,13 @@
 """Two pathways and a gate of known direction: the mixture gains by its gate, by nothing else."""
 
-import numpy as np
 import pandas as pd
 import pytest
 from planted import Planted, planted
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation, out_of_fold, self_awareness
-from anchorscope.detectors.methods import mixture, probe
+from anchorscope.detectors.methods import probe
 from anchorscope.detectors.registry import METHODS
-from anchorscope.probes.samples import sigmoid
 
 NAMES = ("probe", "mixture-of-probes", "random-gate", "vanilla-experts")
 BOOTSTRAP = Bootstrap(draws=200)
@@ -27,21 +25,14 @@ def two_ways() -> Planted:
     return planted(n=600)
 
 
-@pytest.fixture(scope="module")
-def table(two_ways: Planted) -> pd.DataFrame:
-    return gains(two_ways)
-
-
-def test_the_mixture_gains_where_pathways_differ(table: pd.DataFrame) -> None:
+def test_the_mixture_gains_where_pathways_differ_and_by_its_gate_alone(two_ways: Planted) -> None:
+    table = gains(two_ways)
     gain = table.loc["mixture-of-probes"]
     assert gain["vs_probe"] >= 0.05
     assert gain["vs_probe_low"] > 0
-
-
-@pytest.mark.parametrize("name", ["random-gate", "vanilla-experts"])
-def test_the_same_without_gate_or_experts_gains_nothing(table: pd.DataFrame, name: str) -> None:
-    assert table.loc[name, "vs_probe_low"] <= 0
-    assert table.loc[name, "vs_probe"] < 0.05
+    for name in ("random-gate", "vanilla-experts"):
+        assert table.loc[name, "vs_probe_low"] <= 0
+        assert table.loc[name, "vs_probe"] < 0.05
 
 
 def test_nothing_gains_on_shuffled_labels() -> None:
@@ -63,13 +54,3 @@ def test_self_awareness_is_a_gain_over_text_and_score(two_ways: Planted) -> None
     states = table.set_index("predictor").loc["states"]
     assert states["auc"] > 0.9
     assert min(states["vs_text_low"], states["vs_score_low"]) > 0
-
-
-def test_with_one_pathway_the_experts_are_the_probe(two_ways: Planted) -> None:
-    train = probe.with_probes(two_ways.cell.training(0))
-    nobody = np.zeros(len(train), dtype=np.int64)
-    experts = mixture._experts(train, nobody)
-    whole = probe.fit_probe(train)
-    assert np.allclose(experts[0].weights, whole.weights)
-    gate = mixture.gate(train, nobody).score(train.samples)
-    assert np.ptp(gate) == 0 and sigmoid(gate[0]) < 1e-9

@@ -13,21 +13,18 @@ from figure_tables import (
     MODELS,
     READOUTS,
     claims_of,
-    controls_of,
     crossing_of,
     curve_of,
     points as drawn_points,
 )
 
-from anchorscope.experiments.knockout.figure_evidence import evidence_chart
 from anchorscope.figures.figure_files import save
-from anchorscope.figures.figure_main import choices, readouts_chart, title_of
+from anchorscope.figures.figure_main import choices, title_of
 from anchorscope.figures.figure_style import Figure
 from anchorscope.passes.interventions import REGISTRY
 
 TWO, LAYERS = DATASETS[:2], 4
-NAMED: Any = {"title": "T", "panels": MODELS, "datasets": TWO}
-LOOKS: Any = NAMED | {"readout": READOUTS[3]}
+LOOKS: Any = {"title": "T", "panels": MODELS, "datasets": TWO, "readout": READOUTS[3]}
 
 
 @lru_cache
@@ -72,6 +69,7 @@ def test_a_reader_switches_points_and_singles_out(tmp_path: Path) -> None:
         page.evaluate("window.drawn.then(() => 0)")
         words = page.locator("#figure text")
         assert words.filter(has_text="Pair term (logits)").count() == 2 * len(MODELS)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.select_option("#switch select", label=REGISTRY["random"].label)
         words.filter(has_text=title_of("random")).wait_for()
         page.select_option("#switch select", "0")
@@ -93,38 +91,3 @@ def test_a_reader_switches_points_and_singles_out(tmp_path: Path) -> None:
         tip.wait_for()
         assert {"model", "layer", "from", "to", "n"} < {*tip.locator("td").all_text_contents()}
         assert opened.wrong == opened.asked == []
-
-
-@needs_browser
-def test_figures_of_other_sorts_are_as_wide_as_the_page_and_no_wider(tmp_path: Path) -> None:
-    evidence = evidence_chart(controls_of(MODELS, TWO, LAYERS), table(), **LOOKS)
-    for name, figure in {
-        "evidence": evidence,
-        "readouts": readouts_chart(table(), **NAMED),
-    }.items():
-        with driven(save({"": figure}, tmp_path / name)[1], 800) as opened:
-            opened.page.evaluate("window.drawn.then(() => 0)")
-            assert opened.page.locator("#figure path.background").count() > 6
-            assert (
-                opened.page.locator("#details li").count()
-                and not opened.page.locator("#switch").count()
-            )
-            box = opened.page.locator("#figure svg.marks").bounding_box()
-            assert box and box["width"] == pytest.approx(800 - 32, abs=20)
-            assert opened.page.evaluate("document.documentElement.scrollWidth") <= 800
-            assert opened.wrong == opened.asked == [], name
-
-
-@needs_browser
-def test_an_error_or_a_request_of_a_page_would_be_seen(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(
-        "<img src='http://127.0.0.1:9/planted'><script>console.error('said');"
-        "setTimeout(() => { document.title = 'done'; throw new Error('thrown'); });</script>",
-        encoding="utf-8",
-    )
-    with driven(page) as opened:
-        opened.page.wait_for_function("document.title === 'done'")
-        assert opened.asked == ["http://127.0.0.1:9/planted"]
-        assert any("said" in one for one in opened.wrong)
-        assert any("thrown" in one for one in opened.wrong)

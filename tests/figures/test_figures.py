@@ -26,8 +26,6 @@ from figure_tables import (
     views,
 )
 
-from anchorscope.figures import figure_axis
-from anchorscope.figures.figure_axis import layers_of, x_channel
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart, readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, style_of
@@ -39,7 +37,6 @@ LEGEND = [f"{a}-Anchored ({label})" for _, label in DATASETS for a in "QA"]
 LAYERS = (10, 12)
 """Layers of the two models."""
 LAST = (9, 11)
-CYCLE = "#1f77b4 #ff7f0e #2ca02c #d62728 #9467bd #8c564b #e377c2 #7f7f7f".split()
 
 
 NOT_CROSSED = crossing_of(LLAMA[:1], DATASETS[:1], 4).head(0)
@@ -105,19 +102,20 @@ def note_of(panel: dict[str, Any]) -> str:
     return str(note["mark"]["text"])
 
 
-def test_legend_has_the_eight_series_in_the_papers_order_colours_and_dashes() -> None:
+def test_legend_has_the_eight_series_in_order_and_dashes_tell_q_from_a() -> None:
     spec = usual()
     for panel, *_ in columns(spec):
         line = line_of(panel)
-        assert line["color"]["scale"] == {"domain": LEGEND, "range": CYCLE}
+        assert line["color"]["scale"]["domain"] == LEGEND
         dashes = line["strokeDash"]["scale"]["range"]
         assert dashes == dashes[:2] * 4 and dashes[0] == [1, 0] and dashes[1][1] > 0
-    shapes = next(v for v in views(spec, "point") if "strokeDash" in v["encoding"])
-    drawn = shapes["encoding"]["shape"]["scale"]["range"]
-    assert len(set(drawn)) == 4 and drawn[::2] == drawn[1::2]
-    svg = drawing(spec)
-    assert re.findall(r">([QA]-Anchored \([^<]*\))<", svg) == LEGEND
-    assert svg.count('aria-roledescription="legend"') == 1
+    assert re.findall(r">([QA]-Anchored \([^<]*\))<", drawing(spec)) == LEGEND
+
+
+def test_equal_labels_are_told_apart_by_their_keys() -> None:
+    spec = draw(table_of(), datasets=[("popqa", "QA"), ("nq", "QA")])
+    domain = line_of(columns(spec)[0][0])["color"]["scale"]["domain"]
+    assert domain[::2] == ["Q-Anchored (QA [popqa])", "Q-Anchored (QA [nq])"]
 
 
 def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
@@ -126,24 +124,10 @@ def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
     for (panel, *below), last in zip(columns(spec), LAST, strict=True):
         for view in (panel, *below):
             assert line_of(view)["x"]["scale"]["domain"] == [0, last]
-        y = line_of(panel)["y"]
-        low, high = y["scale"]["domain"]
+        low, high = line_of(panel)["y"]["scale"]["domain"]
         rows = [row for row in points(spec, panel) if row["value"] is not None]
         assert low <= min(row["low"] for row in rows)
         assert max(row["high"] for row in rows) <= high <= 20
-        axis, lower = y["axis"], line_of(below[0])["y"]["axis"]
-        assert (axis["values"], axis["title"]) == (list(range(low, high + 1, 20)), "ΔP (points)")
-        for extent in ("minExtent", "maxExtent"):
-            assert axis[extent] == lower[extent], "panels above one another stand in line"
-
-
-@pytest.mark.parametrize(
-    ("layers", "ticks"), [(1, [0]), (3, [0, 1, 2]), (16, [0, 5, 10, 15]), (64, [0, 20, 40, 60])]
-)
-def test_layer_ticks_follow_depth(layers: int, ticks: list[int]) -> None:
-    axis = x_channel(layers_of(figure_axis.LAYERS, layers)).to_dict()
-    assert axis["axis"]["values"] == ticks
-    assert axis["scale"]["domain"] == [0, max(layers - 1, 1)]
 
 
 def test_lines_and_bands_are_the_tables_knockout_rows() -> None:
@@ -174,9 +158,6 @@ def test_thin_points_are_crosses_beside_the_line_and_named() -> None:
     assert list(lone["layer"][lone["mark"] & ~lone["thin"]]) == [7]
     assert "Llama-3.2-1B on NQ, Q-Anchored at layers 3–4, 9" in details(spec)
     assert "Crosses: too few samples to rely on." in caption(spec)
-    table["n"] = (table["n"] / 10).round()
-    few = draw(table)["title"]
-    assert few["text"].endswith("(preview)") and "preview" not in spec["title"]["text"]
 
 
 def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> None:
@@ -205,38 +186,11 @@ def test_layers_without_signal_are_thin_and_grey_and_named(no: Any) -> None:
         grey = {(row["dataset"], row["layer"]) for row in rows if not row["signal"]}
         assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
         assert not any(row["mark"] or row["strong"] for row in rows if not row["signal"])
-        (thin,) = filter(faint, views(part, "line"))
-        (strong,) = (one for one in views(part, "line") if one is not thin)
-        assert "strokeDash" not in thin["encoding"]
-        assert thin["mark"]["strokeWidth"] < strong["mark"]["strokeWidth"]
-        assert line_of(part)["color"]["scale"]["range"] == [*CYCLE, NO_SIGNAL]
-    assert ">no signal<" in drawing(spec) and ">no signal<" not in drawing(usual())
+        assert any(map(faint, views(part, "line")))
     said = "No signal (thin grey): Llama-3.2-3B on HotpotQA at layers 0–2, 9. At these layers"
-    assert said in details(spec) and "Nothing can be concluded from ΔP or flips there." in details(
-        spec
-    )
+    assert said in details(spec)
+    assert "Nothing can be concluded from ΔP or flips there." in details(spec)
     assert "Thin grey: layers without a signal." in caption(spec)
-
-
-def test_a_line_without_signal_is_grey_as_far_as_the_points_beside_it() -> None:
-    table = curve_of([("m", "M")], [("d", "D")], 7)
-    table.loc[table["layer"].isin([2, 3, 5]), "signal"] = False
-    spec = draw(table, panels=[("m", "M")], datasets=[("d", "D")])
-    rows = [row for row in points(spec, columns(spec)[0][0]) if row["series"][0] == "Q"]
-    assert [row["layer"] for row in rows if row["strong"]] == [0, 1, 4, 6]
-    assert [row["layer"] for row in rows if row["faint"]] == [1, 2, 3, 4, 5, 6]
-    assert {4, 6} <= {row["layer"] for row in rows if row["mark"]}, "no line reaches them"
-
-
-def test_every_cell_is_named_with_its_layers_without_a_signal() -> None:
-    table = table_of()
-    table.loc[table["layer"] < 3, "signal"] = False
-    nq = (table["model"] == "llama-3.2-1b") & (table["dataset"] == "nq")
-    table.loc[nq, "signal"] = False
-    spec = draw(table, told=judged(claims(), "no", "signal", dataset="popqa"))
-    assert "Shown: signal in 6 of 8, " in caption(spec)
-    said = details(spec)
-    assert "Llama-3.2-1B on NQ at every layer; Llama-3.2-3B on PopQA at layers 0–2;" in said
 
 
 PATHWAY = {
@@ -298,8 +252,6 @@ def test_where_no_pairs_count_a_cell_has_only_the_solid_line_of_all_pairs() -> N
 def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_claimed() -> None:
     crossing = crossed()
     spec = draw(table_of(), crossing, judged(claims(), "no", "truth", dataset="nq"))
-    heading = " ".join(columns(spec)[0][2]["title"]["text"])
-    assert "right answers (solid) score above own wrong ones (dashed), not that" in heading
     for (*_, panel), (model, _), last in zip(columns(spec), LLAMA, LAST, strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossing[crossing["model"] == model]
@@ -310,9 +262,7 @@ def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_
     assert ", truth in 6 of 8" in caption(spec)
 
 
-def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_told_is_named() -> (
-    None
-):
+def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() -> None:
     crossing, cell = crossed(), {"dataset": "nq", "model": "llama-3.2-3b"}
     few = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
     crossing.loc[few & (crossing["quantity"] == "pair_right"), "n"] = 2
@@ -324,32 +274,10 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_what_is_not_
     assert set(middle["dataset"][middle["quantity"].str.startswith("right answers")]) == {
         "PopQA", "TriviaQA", "HotpotQA",
     }  # fmt: skip
-    name = "Llama-3.2-3B on NQ"
-    said = details(spec)
-    assert f"Cannot be judged, through the exact tokens: {name} (12 of 50 pairs)." in said
-    assert f"Cannot be judged, truth: {name} (the answers are not the model's own)." in said
+    reason = "Llama-3.2-3B on NQ (the answers are not the model's own)"
+    assert f"Cannot be judged, truth: {reason}." in details(spec)
     counted = "through the exact tokens in 7 of 7, truth in 7 of 7 cells. "
     assert counted + "Middle row: wrong answers in 1 of 8 cells." in caption(spec)
-
-
-def test_panels_without_enough_pairs_say_so() -> None:
-    crossing, quantity = crossed(), crossed()["quantity"]
-    model, nq = crossing["model"] == "llama-3.2-3b", crossing["dataset"] == "nq"
-    crossing.loc[model & quantity.isin(["pair_right", "pair_wrong"]), "n"] = 2
-    crossing.loc[model & nq & (quantity == "pair_gold"), "n"] = 12
-    _, middle, lower = columns(spec := draw(table_of(), crossing))[1]
-    assert note_of(middle) == "no pairs, or too few"
-    assert points(spec, middle) == []
-    assert {row["dataset"] for row in points(spec, lower)} == {"PopQA", "TriviaQA", "HotpotQA"}
-    assert "Middle row: wrong answers" not in caption(spec)
-    alone = draw(table_of(), crossing[model & nq], datasets=[("nq", "NQ")])
-    assert [note_of(panel) for panel in columns(alone)[1][1:]] == 2 * ["no pairs, or too few"]
-
-
-def test_equal_labels_are_told_apart_by_their_keys() -> None:
-    spec = draw(table_of(), datasets=[("popqa", "QA"), ("nq", "QA")])
-    domain = line_of(columns(spec)[0][0])["color"]["scale"]["domain"]
-    assert domain[::2] == ["Q-Anchored (QA [popqa])", "Q-Anchored (QA [nq])"]
 
 
 def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: Path) -> None:
@@ -399,28 +327,11 @@ def test_only_the_chosen_rows_are_drawn() -> None:
 
 
 def test_settings_of_the_chart_override_their_theme_and_change_looks_alone() -> None:
-    look = style_of({"theme": "paper", "columns": None})
-    assert (look.label_size, look.columns, look.panel_width) == (10, 2, 236)
-    assert style_of({"theme": "paper", "columns": 1}).columns == 1
+    look = style_of({"theme": "paper", "columns": 1, "captions": False})
+    assert (look.label_size, look.columns, look.panel_width) == (10, 1, 236)
     assert style_of(look.chart.model_dump(mode="json")) == look, "as a rule's parameters hand it on"
-    paper = draw(table_of(), style={"theme": "paper"})
-    assert {p["height"] for p, *_ in columns(paper)} == {112}
-    assert paper["datasets"] == usual()["datasets"]
-
-
-def test_title_and_caption_may_be_left_out() -> None:
-    assert "title" not in draw(table_of(), style={"captions": False})
-    assert usual()["title"]["text"] and usual()["title"]["subtitle"]
-
-
-def test_upright_lines_stand_at_the_headline_layers() -> None:
-    table = table_of()
-    nq = table["dataset"] == "nq"
-    table.loc[nq, "headline"] = table["layer"][nq] == 3
-    spec = draw(table)
-    rules = [view for view in views(columns(spec)[0][0], "rule") if "x" in view["encoding"]]
-    (drawn,) = (spec["datasets"][rule["data"]["name"]] for rule in rules)
-    assert {one["layer"] for one in drawn} == {3, 7}
+    paper = draw(table_of(), style=look)
+    assert "title" not in paper and paper["datasets"] == usual()["datasets"]
 
 
 MODEL, ALPHA = [("m", "Model at home")], [("a", "Alpha")]
@@ -431,10 +342,8 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
     curve = curve_of(MODEL, ALPHA, 3, some)
     curve.loc[curve["site"] == "attn", ["signal", "cell_signal"]] = False
     spec = readouts_chart(curve, title="T", panels=MODEL, datasets=ALPHA).to_dict()
-    assert spec["columns"] == 3
     titles = [cell["vconcat"][0]["title"] for cell in spec["concat"]]
     assert [one["text"] for one in titles] == [f"{site}/{at}" for site, at in READOUTS[:6]]
-    assert {one["subtitle"] for one in titles} == {"Model at home"}
     for cell, (site, position) in zip(spec["concat"], some, strict=False):
         here = curve[(curve["site"] == site) & (curve["position"] == position)]
         wanted = here[(here["condition"] == "knockout") & (here["anchor"] != "all")]
@@ -442,9 +351,6 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
     ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in spec["concat"]}
     assert len(ranges) == 1
-    assert caption(spec).startswith(
-        "4 read-outs; groups formed anew at each layer, by the flips there;"
-    )
     said = details(spec)
     assert "No signal (thin grey): Model at home at attn/final on Alpha at every layer; " in said
     assert said.endswith("Model at home at mlp/last_answer on Alpha.")

@@ -16,7 +16,6 @@ from validation.simulations import interval_coverage
 
 N, LAYERS, REFITS = 60, 2, 8
 IDS = [f"i{i:02}" for i in range(N)]
-CONDITIONS = [("clean", 0), ("knockout", 0), ("random", 0), ("random", 1)]
 
 
 def scores(seed: int = 0) -> dict[tuple[str, int], np.ndarray]:
@@ -114,13 +113,6 @@ def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not() -> 
     assert covered.loc["ΔP of all", "fixed"] < 0.95 - error
 
 
-def test_a_condition_that_no_sample_was_measured_under_leaves_no_scores() -> None:
-    drawn = bands.Draws(np.array(["a", "b"], dtype=object), np.ones((3, 2), dtype=np.int64))
-    drawn.add("mlp/final", ("crossed", 0), np.array([], dtype=int), np.zeros((4, 3, 0)))
-    drawn.add("mlp/final", ("knockout", 0), np.array([1]), np.zeros((4, 3, 1)))
-    assert list(drawn.scores) == ["mlp/final/knockout/0"]
-
-
 @pytest.mark.parametrize(("n", "level"), [(1, 0.95), (6, 0.9), (300, 0.95)])
 def test_a_share_at_its_edge_has_wilsons_interval(n: int, level: float) -> None:
     for successes in (0, n):
@@ -128,6 +120,9 @@ def test_a_share_at_its_edge_has_wilsons_interval(n: int, level: float) -> None:
         low, high = bands.with_edges(share, share, n, level, (0.0, 1.0))
         expected = binomtest(successes, n).proportion_ci(level, method="wilson")
         assert (low, high) == pytest.approx((expected.low, expected.high))
+    low, high = np.array([0.2, np.nan]), np.array([0.4, np.nan])
+    kept = bands.with_edges(low, high, np.full(2, 10.0), level, (0.0, 1.0))
+    assert np.array_equal(kept, [low, high], equal_nan=True), "others keep their own"
 
 
 def test_clusters_of_unequal_size_count_as_fewer() -> None:
@@ -135,15 +130,6 @@ def test_clusters_of_unequal_size_count_as_fewer() -> None:
     counted = bands.effective_clusters(sizes)
     assert counted[[0, 1, 3, 4]].tolist() == [4, 4, 1, 0]
     assert 1 < counted[2] < 2
-
-
-def test_only_intervals_without_width_grow_and_only_within_bounds() -> None:
-    low, high = np.array([0.0, 0.2, 1.0, np.nan]), np.array([0.0, 0.4, 1.0, np.nan])
-    found = np.array(bands.with_edges(low, high, np.full(4, 10.0), 0.95, (0.0, 1.0)))
-    expected = [[0.0, 0.2, 0.722, np.nan], [0.278, 0.4, 1.0, np.nan]]
-    assert found == pytest.approx(np.array(expected), abs=1e-3, nan_ok=True)
-    kept = bands.with_edges(low, high, np.full(4, 10.0), 0.95, (-np.inf, np.inf))
-    assert kept[0] is low and kept[1] is high
 
 
 def covered(share: float, n: int, *, at_edge: bool) -> float:

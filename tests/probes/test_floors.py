@@ -20,18 +20,17 @@ NOISE = 0.1
 def cell(follows: str) -> pd.DataFrame:
     """Answers whose label follows one part of the text, but for a tenth of them."""
     random = np.random.default_rng(0)
-    parts = {name: random.integers(0, 2, N) for name in ("surname", "word", "lead", "length")}
+    parts = {name: random.integers(0, 2, N) for name in ("surname", "word", "lead")}
     surname = [SURNAMES[2 * random.integers(0, 3) + bit] for bit in parts["surname"]]
     word = [WORDS[2 * random.integers(0, 2) + bit] for bit in parts["word"]]
     lead = [LEADS[bit] for bit in parts["lead"]]
     first = random.permutation([f"{a}{b}{c}" for a in "BDFGK" for b in "aeiou" for c in "lmnrst"])
-    filler = [" in the records that we have of those years" * bit for bit in parts["length"]]
     label = parts[follows] ^ (random.random(N) < NOISE)
     names = [f"{first[i % len(first)]} {surname[i]}" for i in range(N)]
     return pd.DataFrame(
         {
             "id": [f"i{i}" for i in range(N)],
-            "question": [f"What is {i} {names[i]}'s trade{filler[i]}?" for i in range(N)],
+            "question": [f"What is {i} {names[i]}'s trade?" for i in range(N)],
             "subject": [f"{i} {names[i]}" for i in range(N)],
             "relation": "trade",
             "ea_text": word,
@@ -49,16 +48,12 @@ def aucs(answers: pd.DataFrame) -> dict[str, float]:
     return {name: roc_auc_score(z[part["id"]], part["s"]) for name, part in found.groupby("floor")}
 
 
-def words_in_order(kind: str) -> pd.DataFrame:
-    """Answers whose label follows the order of two words of a text, but for a tenth."""
+def words_in_order() -> pd.DataFrame:
+    """Answers whose label follows the order of two words of the question, but for a tenth."""
     random = np.random.default_rng(1)
     answers, against = cell("surname"), random.integers(0, 2, N)
     label = (against ^ (random.random(N) < NOISE)).astype(int)
     pairs = [("mill", "pond")[:: 1 - 2 * bit] for bit in against]
-    if kind == "response":
-        lead = [f" now and now {a} now and now {b} now and now" for a, b in pairs]
-        response = [f"{a} {b} ." for a, b in zip(lead, answers["ea_text"], strict=True)]
-        return answers.assign(response=response, label=label)
     tail = [f"trade by the {a} and by the {b} and by the lake now?" for a, b in pairs]
     question = [f"What is {n}'s {t}" for n, t in zip(answers["subject"], tail, strict=True)]
     return answers.assign(question=question, label=label)
@@ -68,11 +63,9 @@ def words_in_order(kind: str) -> pd.DataFrame:
     ("answers", "telling"),
     [
         (cell("surname"), {"question", "text"}),
-        (cell("length"), {"question", "text"}),
         (cell("lead"), {"response", "text"}),
         (cell("word"), {"answer", "response", "text"}),
-        (words_in_order("question"), {"question", "text"}),
-        (words_in_order("response"), {"response", "text"}),
+        (words_in_order(), {"question", "text"}),
     ],
 )
 def test_each_floor_reads_words_and_their_order_in_its_own_text_and_no_other(
@@ -81,15 +74,6 @@ def test_each_floor_reads_words_and_their_order_in_its_own_text_and_no_other(
     found = aucs(answers)
     assert {name for name, value in found.items() if value > 0.8} == telling
     assert all(value < 0.65 for name, value in found.items() if name not in telling)
-
-
-def test_the_order_of_words_is_pairs_within_reach_and_places_from_both_ends() -> None:
-    pairs = {"who is", "who who", "who ?", "is who", "is ?"}
-    places = {*"0 who|-4 who|1 is|-3 is|2 who|-2 who|3 ?|-1 ?".split("|")}
-    assert floors.order_of_words("Who is Who?") == pairs | places
-    assert {"東 京", "東 は", "京 は"} < floors.order_of_words("東京 は")
-    far = floors.order_of_words(" ".join(f"w{i}" for i in range(40)))
-    assert {f"w0 w{i}" for i in range(1, 40)} & far == {f"w0 w{i}" for i in range(1, 31)}
 
 
 def exact(c: float) -> LogisticRegression:
@@ -139,8 +123,7 @@ def test_a_model_of_texts_is_scikit_learns_whatever_text_it_scores() -> None:
         for rows in (answers, others)
     )
     expected = exact(0.1).fit(learned, z)
-    for rows, x in ((answers, learned), (others, seen)):
-        assert model.logits(rows) == pytest.approx(expected.decision_function(x), abs=1e-3)
+    assert model.logits(others) == pytest.approx(expected.decision_function(seen), abs=1e-3)
 
 
 def test_the_penalty_is_that_of_the_highest_auc_inside_the_training_fold() -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from instrument import answers_table
 
-from anchorscope.passes import activations, planning
+from anchorscope.passes import activations
 from anchorscope.probes import fitting, floors, scores, stored
 from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.storage.errors import AnchorscopeError
@@ -55,13 +55,8 @@ def test_the_order_of_the_answers_changes_no_byte_of_what_is_fitted_to_a_cell(
 ) -> None:
     loaded = load("llama")
     answers = cell(loaded.tokenizer)
-    cut: list[dict[str, int]] = []
-
-    def plan(**more: Any) -> Any:
-        given: dict[str, Any] = {"conditions": CONDITIONS}
-        return fitting.plan_passes(loaded, answers, "answers", probe=SETTINGS, **given | more)
-
-    activations.write(tmp_path, loaded, plan(), READOUTS)
+    plan = fitting.plan_passes(loaded, answers, "answers", conditions=CONDITIONS, probe=SETTINGS)
+    activations.write(tmp_path, loaded, plan, READOUTS)
     one, other = (written(tmp_path, str(n), of) for n, of in enumerate((answers, mixed(answers))))
     for product in NAMES:
         assert one[product].read_bytes() == other[product].read_bytes(), product
@@ -69,17 +64,6 @@ def test_the_order_of_the_answers_changes_no_byte_of_what_is_fitted_to_a_cell(
     fold = by_id(probes.ids, probes.fold)
     for table in (read_parquet(one["scores"]), read_parquet(one["floors"])):
         assert by_id(table["id"], table["fold"]) == fold
-
-    real = planning.partners.crossing
-
-    def spy(table: pd.DataFrame, folds_of: dict[str, int]) -> Any:
-        cut.append(folds_of)
-        return real(table, folds_of)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning.partners, "crossing", spy)
-        plan(conditions=CONDITIONS | {"crossed": {}})
-    assert cut == [fold], "partners are of the folds that the probes will have"
 
 
 def test_stored_probes_give_their_folds_to_the_same_answers_in_any_order(byte_level: Any) -> None:

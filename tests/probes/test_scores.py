@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 import torch
 from handmade import score
-from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.probes import bands, fitting, platt, probes, samples, scores, strength
+from anchorscope.probes import bands, fitting, platt, samples, scores, strength
 from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -261,27 +260,6 @@ def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str
 
     with pytest.raises(AnchorscopeError, match=message):
         score(read, spoil(answers), "mlp/final", [("knockout", 0)], ProbeSettings())
-
-
-def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(probes, "CPU_BYTES", 1)
-    answers, x = cell()
-    whole = source(answers, torch.cat([x, x.flip(0), x[:1]]))
-    asked: dict[str, list[int]] = {}
-
-    def read(condition: str, draw: int) -> tuple[Sequence[str], Held]:
-        ids, states = whole(condition, draw)
-        return ids, Held(states, asked.setdefault(f"{condition}.{draw}", []))
-
-    given = ProbeSettings(grid=[0.01, 1.0]), [("knockout", 0), ("random", 0), ("noop", 0)]
-    found, expected = (scored(*given, one) for one in (read, whole))
-    pd.testing.assert_frame_equal(found, expected, check_exact=True)
-    assert len(asked) == 4
-    for layers in asked.values():
-        blocks = [layer // Held.layers_at_once for layer in layers]
-        assert blocks == sorted(blocks) and set(blocks) == {0, 1, 2}
 
 
 def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries() -> None:

@@ -81,9 +81,6 @@ def finished(root: Path, told: Change = lambda claims: claims) -> Config:
     svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 40" width="900"/>'
     for stem in ("pair", "pair.evidence"):
         (root / "figures" / f"{stem}.svg").write_text(svg, encoding="utf-8")
-    (root / "benchmarks/scores").mkdir(parents=True)
-    for name, text in (("easy", "s\tmax_rss\n12.5\t-\n"), ("hard", "s\tmax_rss\n90\t250\n")):
-        (root / "benchmarks/scores" / f"{name}.tsv").write_text(text, encoding="utf-8")
     return Config.model_validate(yaml.safe_load(ENTRIES) | {"results": str(root)})
 
 
@@ -203,9 +200,7 @@ def test_samples_carry_their_scores_at_the_headline_layer(run: Config) -> None:
         name = row["id"]
         i = int(name.removeprefix("row-"))
         assert "".join(row["question"]) == question(i)[0][3:-3]
-        assert (
-            row["question"][1] == HOSTILE[i % len(HOSTILE)] and row["answer"][1] == f"word{i % 7}"
-        )
+        assert (row["question"][1], row["answer"][1]) == (HOSTILE[i % len(HOSTILE)], f"word{i % 7}")
         assert row["p"] == pytest.approx(1 / (1 + np.exp(-s["clean", name])))
         assert row["p_knockout"] == pytest.approx(1 / (1 + np.exp(-s["knockout", name])))
         sign = 100 if row["p"] > 0.5 else -100
@@ -222,34 +217,15 @@ def test_a_cap_is_spread_evenly_and_small_groups_stay_whole(cap: int, taken: lis
     assert [chosen.count(name) for name in ("A0", "A1", "Q1")] == taken
 
 
-def test_pieces_of_a_text_lose_and_repeat_nothing() -> None:
-    assert report_samples.pieces("abcdef", [(3, 9), (1, 4)]) == ["a", "bcd", "", "ef", ""]
-    assert report_samples.pieces("a" * 1300, [])[0].endswith("a … (100 more characters)")
-
-
-def test_a_page_holds_some_samples_and_links_the_pictures_beyond_its_size(
-    run: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report, "PICTURES", 150)
-    monkeypatch.setattr(report, "SAMPLES", 20)
-    html = report.build(run)
-    assert (html.count("<img "), html.count("Not embedded")) == (1, 1)
-    assert "holds 5 of 1,000 samples per cell" in Page(html).text
-
-
 def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page: Page) -> None:
     assert f"In 3 of 4 cells that can be judged, {SAYS['signal']}." in page.text
-    assert "4 cells (each a model on a dataset), 4,000 answers." in page.text
     missing = page.text.partition("What is missing")[2].partition("Cell by cell")[0]
     assert f"Tested, but not shown: {SAYS['signal']}, in 1 cell: second on hard (" in missing
     assert "Nothing can be concluded from the ΔP or flips of this cell." in missing
-    html = report.build(run).replace("\u00a0", " ")
-    for row in rows_of(html, "glance"):
+    for row in rows_of(report.build(run).replace("\u00a0", " "), "glance"):
         weak = (row["model"], row["dataset"]) == ("second", "hard")
         assert row["signal"] == ("✗ no signal" if weak else "✓ yes")
         assert (row["ΔP of Q"] == row["ΔP of A"] == "no signal") == weak
-    sampled = {row["dataset"] for row in rows_of(html, "all-samples")}
-    assert sampled == {"Easy", "hard", "hard ✗ no signal"}
 
 
 def test_a_p_too_small_for_its_digits_is_not_written_as_zero(tmp_path: Path) -> None:
@@ -311,13 +287,10 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(tmp_path
             assert glance["signal"].startswith("✓" if row["verdict"] == "yes" else "✗")
         else:
             assert glance[GLANCE[row["claim"]]] == row["verdict"]
-    listed = rows_of(html, "claims-pair")
-    assert [row["verdict"] for row in listed] == claims["verdict"].tolist()
-    assert [row["reason"].replace("–", "") for row in listed] == claims["reason"].tolist()
     assert not re.search(r"\b(nan|None)\b", text)
 
 
-def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config, page: Page) -> None:
+def test_samples_lost_and_sources_are_those_of_the_run(run: Config, page: Page) -> None:
     found = run_facts.funnel(run.root, "first", "easy")
     assert list(found["kept"].values()) == [98, 94, SAMPLES, SAMPLES, SAMPLES]
     assert found["rows"] - sum(count for *_, count in found["dropped"]) == SAMPLES
@@ -326,16 +299,13 @@ def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config, page
     noted = {"empty golds left out": 3, unsure: 2}
     assert found["noted"] == noted and "noted: 3 empty golds" in page.text
     assert f"noted: 2 {unsure}" in page.text
-    (Path(run.root) / "benchmarks" / "crashed.tsv").touch()
-    (spent,) = run_facts.timings(run.root)
-    assert (spent["jobs"], spent["seconds"], spent["longest_job"]) == (2, 102.5, "hard")
     facts = run_facts.model_facts(run.model_copy(update={"limit": 5}), "second")
     assert (facts["source"], facts["revision"]) == ("hub: owner/second", "abc123")
     assert Config.model_validate(run_facts.resolved(run)).figures == run.figures
 
 
 @needs_browser
-def test_a_reader_can_sort_and_search_and_nothing_planted_runs(run: Config, tmp_path: Path) -> None:
+def test_a_reader_can_search_and_nothing_planted_runs(run: Config, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(report.build(run), encoding="utf-8")
     with driven(path, width=600) as opened:
@@ -343,10 +313,6 @@ def test_a_reader_can_sort_and_search_and_nothing_planted_runs(run: Config, tmp_
         marked = page.locator("#all-samples mark.eq").all_text_contents()
         assert set(marked) == set(HOSTILE) and len(marked) == SAMPLES * len(CELLS)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.locator("#all-samples th button").nth(8).click()
-        cells = page.locator("#all-samples tbody td:nth-child(9)")
-        known = [float(one) for one in cells.evaluate_all("all => all.map(c => c.dataset.value)")]
-        assert known == sorted(known) and len(known) == SAMPLES * len(CELLS)
         page.fill("#all-samples input", "hard wrong")
         page.wait_for_timeout(300)
         left = page.locator("#all-samples tbody tr:not([hidden])").all_text_contents()

@@ -97,6 +97,20 @@ def test_show_says_what_the_verdict_of_a_claim_says_and_nothing_else(
         assert str(row["reason"]) in text
 
 
+def test_show_says_of_each_depth_the_n_of_its_row(tmp_path: Path) -> None:
+    """No two rows of the curve have the same n."""
+    curve = TABLES[""].reset_index(drop=True)
+    curve["n"] = 2001 + curve.index
+    verdicts.write(TABLES | {"": curve}, tmp_path, "f")
+    said = shown(config_of(tmp_path), "m1")
+    rows = curve.query("model == 'm1' and condition == 'knockout' and headline and anchor != 'all'")
+    assert len(rows) == 2
+    for row in rows.to_dict("records"):
+        three = {"value": row["delta_p"], "low": row["ci_low"], "high": row["ci_high"]}
+        depth = plain(cell_summary.ends(three, 1, 1, " points"))
+        assert f"{depth}, n = {cell_summary.figures(row['n'])}" in said
+
+
 @pytest.mark.parametrize("verdict", VERDICTS)
 @pytest.mark.parametrize("claim", SAYS)
 def test_methods_say_what_the_verdict_of_a_claim_says(
@@ -176,16 +190,8 @@ def test_of_given_answers_no_text_says_that_the_model_gave_them(tmp_path: Path) 
         for match in OWN.finditer(text):
             before = text[: match.end()].rpartition(". ")[2]
             assert "not the model's own" in before or "Cannot be judged" in before, (place, before)
-
-
-@pytest.mark.parametrize("given", [True, False])
-def test_the_panel_of_truth_calls_wrong_answers_own_unless_all_were_given(given: bool) -> None:
-    told = judged(TABLES[".claims"], "not measured", "own_answer", "truth")
-    tables = [TABLES[""], TABLES[".crossing"], told if given else TABLES[".claims"]]
-    spec = chart(*tables, **NAMED | {"panels": MODELS[:1]}).to_dict()
-    headings = " ".join(" ".join(one["vconcat"][2]["title"]["text"]) for one in spec["concat"])
-    assert "wrong ones" in headings and bool(OWN.search(headings)) == (not given)
-    rows = [row for rows in spec["datasets"].values() for row in rows]
-    drawn = {str(row["quantity"]) for row in rows if "quantity" in row}
-    wrong = {"wrong answers", "own wrong answers"}
-    assert drawn & wrong == {"wrong answers" if given else "own wrong answers"}
+    for claims_of, own in ((told, False), (TABLES[".claims"], True)):
+        drawn = TABLES[""], TABLES[".crossing"], claims_of
+        spec = chart(*drawn, **NAMED | {"panels": MODELS[:1]}).to_dict()
+        (heading,) = (" ".join(one["vconcat"][2]["title"]["text"]) for one in spec["concat"])
+        assert "wrong ones" in heading and bool(OWN.search(heading)) == own
