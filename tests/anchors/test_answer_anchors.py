@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 from anchorscope.anchors import sentences
 from anchorscope.anchors.answer_anchors import REASONS, UNFINISHED, locate, no_answer, thinks
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.sentences import closer
 
 CASES = cases_of("anchor_cases")
 WHICH = "Which is it?"
@@ -111,17 +110,3 @@ def test_a_span_lies_on_one_line_and_every_reason_is_of_the_list(
     first = answer.replace(":", "").replace("：", "") + "\n"
     if locate(first) is not None:
         assert locate(first + later) == locate(first), "later lines do not matter"
-
-
-@pytest.mark.parametrize(
-    ("text", "start", "expected"),
-    [
-        ("Paris .", 5, 6), ("Paris.\n", 5, 5), ("Paris\n.", 5, 5),
-        ("Paris (pop. 2.1 million)\n", 5, 24), ("Jr.\n", 3, 3), ("東京。", 2, 2),
-        ("Paris", 5, None), ("3.5", 0, None), ("U.S. . right", 0, 5), ("U.S. Navy", 0, None),
-    ],
-)  # fmt: skip
-def test_the_closer_is_the_first_line_break_or_full_stop(
-    text: str, start: int, expected: int | None
-) -> None:
-    assert closer(text, start) == expected

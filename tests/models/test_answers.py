@@ -1,7 +1,6 @@
 """Answers: frozen ids ending at the closing token, whatever the batch; labels; what is dropped."""
 
 from collections import Counter
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from instrument import greedy
 from transformers import GenerationConfig
 
 from anchorscope.anchors import answer_anchors, sentences, tokens
-from anchorscope.models import answers, families, generation, inputs
+from anchorscope.models import answers, families, inputs
 from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, Written, settled
 from anchorscope.questions import prompts, questions
@@ -167,17 +166,6 @@ def test_a_last_token_that_holds_more_than_the_answer_is_tokenised_anew(
     assert trimmed.ids == _trim(merging, f" {anchor}", style).ids
 
 
-def test_what_cannot_be_tokenised_anew_has_no_anchor(merging: Any) -> None:
-    """A tokenizer that writes small letters only does not give "Paris" back."""
-    from tokenizers import normalizers
-
-    ids = tokens.continuation(merging, " Paris. It")
-    small = deepcopy(merging)
-    small.backend_tokenizer.normalizer = normalizers.Lowercase()
-    trimmed = trim(merging.encode("Q: Who? A:"), ids, small, _end_of(merging, "plain"))
-    assert (trimmed.anchor, trimmed.ids, trimmed.text) == (None, (), "Paris.")
-
-
 PIECES = [
     "Paris", " the", " U.S.", " J.", " 3.", "5", " St.", " .", ".", "\n", " It", "!", " (", ")",
     " No.", "ab", " ", "A:", " The", " Man", " but",
@@ -313,56 +301,10 @@ def test_gold_answers_do_not_move_anything_but_the_label(llama: Any) -> None:
     pd.testing.assert_frame_equal(first.drop(columns=of_golds), second.drop(columns=of_golds))
 
 
-def test_responses_are_counted_by_class_and_need_no_generation(
-    llama: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(generation, "_greedy", lambda *_: pytest.fail("generated"))
-    said = ["Paris", "The Red House is Paris", "Paris.", "?", "...", "Rome", "Paris", "-"]
-    frame, counts = _run(llama, rows=[{"response": text} for text in said])
-    found = {name: n for name, n in counts.notes.items() if name.startswith("answer anchor")}
-    assert found == {
-        "answer anchor found, right": 4,
-        "answer anchor found, wrong": 1,
-        "answer anchor not found, wrong": 3,
-    }
-    assert list(frame["repeats_subject"]) == [n == 1 for n in range(8)]
-    assert counts.notes["repeats the subject"] == 1
-
-
 def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:
     prompts, questions = _tables()
     with pytest.raises(AnchorscopeError, match="q7"):
         _run(llama, tables=(prompts, questions[:7]))
-
-
-def wrote(ids: Sequence[int]) -> Written:
-    """What a model wrote whose tokens were not worth a word."""
-    return Written(tuple(ids), (-1.0,) * len(ids))
-
-
-def _said(llama: Any, texts: list[str], tables: Any = None) -> Any:
-    """What becomes of replies of the model."""
-    ids = [wrote(tokens.continuation(llama.tokenizer, text)) for text in texts]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(answers, "generate", lambda asked, *_, **__: ids[: len(asked)])
-        return _run(llama, "few_shot", tables=tables, no_answer="drop")
-
-
-def test_replies_that_open_with_thoughts_are_named_and_copies_of_an_example_counted(
-    llama: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    thoughts = [" <think>Hm", " <think>Ah</think> Paris\n"]
-    frame, counts = _said(llama, thoughts + [" Paris\n"] * 6)
-    assert counts.notes["opens with thoughts"] == 2
-    assert counts.dropped == {"no answer: unfinished": 2}
-    assert frame["dropped"][:2].notna().all()
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    caplog.clear()
-    tables = _tables("few_shot")
-    tables[0]["shown"] = [["Anna Lund", "The Paris"]] * len(ASKED)
-    said = ["Paris", "Parish", "anna lund", "Anna", "Anna Lund", "Bo", "Bo", "Bo"]
-    _, counts = _said(llama, [f" {text}\n" for text in said], tables)
-    assert not caplog.records and counts.notes["an example's answer again"] == 3
 
 
 def test_a_gold_answer_is_fed_and_trimmed_like_an_own_one_where_the_own_one_is_wrong(

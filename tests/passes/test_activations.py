@@ -189,17 +189,3 @@ def test_a_broken_activation_names_its_layer_and_sample(checkpoint, tmp_path, va
         activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
     assert plan.samples[plan.batches[0].samples[0]].id in str(caught.value)
     assert not (tmp_path / "cell" / "index.parquet").exists()
-
-
-def test_what_was_not_measured_is_said_plainly(load, tmp_path):
-    loaded = load("llama")
-    folder = tmp_path / "cell"
-    answers = answers_table(loaded.tokenizer)
-    plan = planned(answers, conditions={"knockout": {}}, batch_tokens=200)
-    activations.write(folder, loaded, plan, ["mlp/final"])
-    for readout, condition in (("attn/final", "clean"), ("mlp/final", "crossed")):
-        name = f"{condition}.0/{readout.replace('/', '.')}"
-        with pytest.raises(AnchorscopeError, match=f"{name} was not measured"):
-            activations.read(folder, readout, condition)
-    partners = activations.measured(answers, folder)[[*activations.PARTNER_COLUMNS]]
-    assert partners.isna().all(axis=None)

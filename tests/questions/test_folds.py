@@ -118,11 +118,7 @@ TWENTY = np.arange(20)
         (TWENTY, np.ones(20), "are wrong"),
         (TWENTY[:3], np.array([0, 1, 0]), "3 samples are fewer than 5 folds"),
         (TWENTY % 4, TWENTY // 4 % 2, "only 4 groups"),
-        (
-            np.r_[[20] * 4, TWENTY],
-            np.r_[[1] * 4, [0] * 20],
-            "no wrong answer is left to learn from",
-        ),
+        (np.r_[[20] * 4, TWENTY], np.r_[[1] * 4, [0] * 20], "no wrong answer is left"),
     ],
 )
 def test_what_cannot_be_cut_into_folds_is_refused(
