@@ -120,11 +120,3 @@ def test_every_question_ends_as_one_row_kept_or_counted(
         assert row["eq_tokens"] and set(row["eq_tokens"]) <= set(row["question_tokens"])
         assert row["ea_text"] and "\n" not in row["ea_text"]
         assert not control & {ids[place] for place in row["question_tokens"]}
-
-
-def test_prompts_in_another_order_are_joined_by_id() -> None:
-    rows = [{"q": f"Who wrote The Red House {n}?", "a": "x"} for n in "ab"]
-    frame, _ = questions.normalise(rows, {"question": "q", "answers": ["a"]}, split=None)
-    built, _ = prompts.build(frame, style="plain")
-    joined = answers._joined(built.iloc[::-1], frame)
-    assert all(row["question"] in row["prompt"] for row in joined)

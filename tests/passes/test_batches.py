@@ -130,10 +130,8 @@ def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, 
     table = partnered_table(loaded.tokenizer)
     plan = planned(table, conditions=PARTNERED)
     stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
-    assert stats["rows_by_condition"] == {
-        "clean": 5, "knockout": 5, "random": 10, "rest": 5, "question": 5, "noop": 3,
-        **dict.fromkeys(BEHIND_PARTNER, 2),
-    }  # fmt: skip
+    behind = {name: stats["rows_by_condition"][name] for name in BEHIND_PARTNER}
+    assert behind == dict.fromkeys(BEHIND_PARTNER, 2)
     assert plan.counts.notes == {
         "crossed, another question": 2,
         "crossed, no partner": 2,
@@ -144,7 +142,6 @@ def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, 
         assert activations.read(tmp_path / "cell", "mlp/final", condition)[0] == ids
     facts = activations.measured(table, tmp_path / "cell").set_index("id")
     assert facts["crossed_partner"].dropna().to_dict() == CROSSED
-    assert (facts["partner_source"] == "relations").all()
 
 
 def test_conditions_that_no_sample_can_have_are_read_as_empty(load, tmp_path):

@@ -181,22 +181,6 @@ def test_a_candidate_shares_no_question_or_subject_with_the_sample_however_it_is
     assert chosen["question"].tolist() == ["who painted the mona lisa"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "size", "sampled"),
-    [(200, 200, 180), (200, 100, 100), (210, 200, 190), (50, None, 45), (9, 20, 9)],
-)
-def test_rows_are_held_back_only_where_too_few_would_be_left(
-    rows: int, size: int | None, sampled: int
-) -> None:
-    given = [{"id": i, "question": f"q{i}", "answer": f"gold {i}"} for i in range(rows)]
-    frame, _ = table(given, {**PLAIN, "id": "id"})
-    first, rest = questions.sample(frame, size, seed=0, hold_back=True)
-    plain, _ = questions.sample(frame, size, seed=0)
-    assert len(first) == sampled
-    assert plain["id"].tolist()[:sampled] == first["id"].tolist()
-    assert len(rest) == min(rows - sampled, questions.CANDIDATES)
-
-
 JUDGED = {**PLAIN, "response": "r", "label": "l"}
 
 
