@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from chats import with_decoder
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from anchorscope.anchors import tokens
@@ -23,20 +24,10 @@ few = settings(
 )
 
 
-@pytest.fixture(scope="session")
-def metaspace(metaspace: Any) -> Any:
-    """With the decoder of Llama 2 and Mistral, which drops the first space of what it decodes."""
-    from tokenizers import decoders
-
-    copied = deepcopy(metaspace)
-    parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-    copied.backend_tokenizer.decoder = decoders.Sequence([*parts, decoders.Strip(" ", 1, 0)])
-    return copied
-
-
 @pytest.fixture(params=["byte_level", "metaspace"])
 def tokenizer(request: pytest.FixtureRequest) -> Any:
-    return request.getfixturevalue(request.param)
+    found = request.getfixturevalue(request.param)
+    return with_decoder(found) if request.param == "metaspace" else found
 
 
 def _words(text: str) -> str:

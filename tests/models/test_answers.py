@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from chats import simple_chat
+from chats import simple_chat, with_decoder
 from hypothesis import example, given, settings, strategies as st
 from instrument import greedy
 from transformers import GenerationConfig
@@ -64,23 +64,13 @@ def _run(
     return answer(*given, Settings(style, **{"no_answer": "wrong"} | options))
 
 
-def _with_decoder(loaded: Any) -> Any:
-    """A metaspace tokenizer with the decoder of Llama 2 and Mistral."""
-    from tokenizers import decoders
-
-    if loaded.tokenizer.bos_token == "<s>":
-        parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-        loaded.tokenizer.backend_tokenizer.decoder = decoders.Sequence(
-            [*parts, decoders.Strip(" ", 1, 0)]
-        )
-    return loaded
-
-
 @pytest.fixture(
     params=[("llama", "byte_level"), ("qwen3", "metaspace"), ("gemma3_text", "byte_level")]
 )
 def loaded(request: pytest.FixtureRequest, load: Any) -> Any:
-    return _with_decoder(load(*request.param))
+    loaded = load(*request.param)
+    decoded = request.param[1] == "metaspace"
+    return replace(loaded, tokenizer=with_decoder(loaded.tokenizer)) if decoded else loaded
 
 
 @pytest.fixture
@@ -132,9 +122,10 @@ def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["byte_level", "metaspace"])
 def test_the_styles_closing_token_follows_the_answer_proper_whatever_was_written_there(
-    load: Any, name: str, said: str, style: str, end: bool, anchor: str, fed: str
+    request: Any, name: str, said: str, style: str, end: bool, anchor: str, fed: str
 ) -> None:
-    tokenizer = _with_decoder(load("qwen3" if name == "metaspace" else "llama", name)).tokenizer
+    tokenizer = request.getfixturevalue(name)
+    tokenizer = with_decoder(tokenizer) if name == "metaspace" else tokenizer
     trimmed = _trim(tokenizer, said, style, end=end)
     closing = _end_of(tokenizer, style).closing
     start, stop = trimmed.anchor

@@ -162,26 +162,15 @@ def masks_and_frequencies(folder: Path) -> None:
         add(folder, **{f"model__layers__0__{name}": torch.ones(2)})
 
 
-@pytest.mark.parametrize(
-    "adds",
-    [
-        masks_and_frequencies,
-        in_shards_alone,
-        partial(edit, architectures=None),
-        partial(edit, file=contents.INDEX, weight_map={"lm_head.weight": "model.safetensors"}),
-    ],
-)
-def test_known_leftovers_change_nothing(
+@pytest.mark.parametrize("adds", [masks_and_frequencies, in_shards_alone])
+def test_known_leftovers_and_shards_change_nothing(
     checkpoint: Any, folder: Path, adds: Callable[[Path], None]
 ) -> None:
     adds(folder)
     assert cli_check.checkpoint(folder, ENTRY, "plain") == str(folder)
-    ids = torch.arange(20, 30)[None]
-    with torch.inference_mode():
-        plain, found = (
-            loading.load(one).model(ids).logits for one in (checkpoint("llama"), folder)
-        )
-    assert torch.equal(plain, found)
+    plain, found = (loading.load(one).model.state_dict() for one in (checkpoint("llama"), folder))
+    assert plain.keys() == found.keys()
+    assert all(torch.equal(plain[name], found[name]) for name in plain)
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)

@@ -83,21 +83,6 @@ def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
             rows_of(path, split)
 
 
-def test_a_wrong_column_of_a_hub_dataset_lists_all_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
-    data = datasets.Dataset.from_list([{"question": "q", "answer": {"value": "v"}, "extra": 1}])
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: data)
-
-    def load(**fields: Any) -> list[dict]:
-        entry = {"hub": "a/b", "fields": PLAIN | fields, "revision": COMMIT}
-        return reading.load_rows(entry, None)[0]
-
-    assert load(answers=["answer.value"]) == [{"question": "q", "answer": {"value": "v"}}]
-    with pytest.raises(AnchorscopeError, match="question, answer, extra"):
-        load(subject="subj")
-
-
 def put(rows: list[dict], cache: Path, config: str, commit: str) -> None:
     """Rows of the split `dev` of a/b, as the library leaves them in its cache."""
     import datasets
