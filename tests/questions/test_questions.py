@@ -6,44 +6,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
-from anchorscope.questions import folds, questions, reading
+from anchorscope.questions import folds, questions
 from anchorscope.questions.fields import UNWRAPPED
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / ".." / "shared" / "data"
-CATALOGUE = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))["datasets"]
 PLAIN = {"question": "question", "answers": ["answer"]}
-REAL = {
-    "popqa/test.jsonl": "popqa",
-    "trivia_qa/validation.jsonl": "trivia-qa",
-    "hotpot_qa/validation.jsonl": "hotpot-qa",
-    "nq_open/validation.jsonl": "nq",
-}
 
 
 def table(rows: list[dict], fields: dict | None = None):
     return questions.normalise(rows, fields or PLAIN, split="test")
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_every_real_file_is_normalised(name: str) -> None:
-    if not (DATA / name).is_file():
-        pytest.skip(f"../shared/data/{name} is absent")
-    fields = CATALOGUE[REAL[name]]["fields"]
-    rows = reading.load_rows({"local": DATA / name, "fields": fields}, None)[0]
-    frame, counts = questions.normalise(rows, fields, split="x", source=name)
-    assert (counts.total, counts.kept) == (2000, len(frame))
-    # Their only golds are `---` and `)`.
-    nameless = {"nq_open/validation.jsonl": 2}.get(name, 0)
-    folded = int(frame["folded"].sum())
-    expected = {"no answers": nameless, "equal question folded": folded}
-    assert counts.dropped == {reason: n for reason, n in expected.items() if n}
-    assert frame["id"].is_unique and frame["answers"].map(len).min() >= 1
-    assert set(frame["question"]) <= {row["question"] for row in rows}, "text stays verbatim"
 
 
 @pytest.mark.parametrize("field", ["answers", "titles", "anchors"])
@@ -265,10 +238,10 @@ def test_a_users_own_anchors_survive_as_places_in_the_question(tmp_path: Path) -
 
 
 def test_own_anchors_without_a_place_are_counted_and_those_of_the_kept_text_are_kept() -> None:
-    frame, counts = table(own_rows(["Anna"], ["Anna", "Emma"], [[3, 99]], *[["Anna"]] * 9), OWN)
+    frame, counts = table(own_rows(["Anna"], ["Anna", "Emma"], [[3, 99]]), OWN)
     given = dict(zip(frame["id"], frame["anchors"], strict=True))
     assert given["0"] == given["2"] == [] and len(given["1"]) == 1
-    assert counts.notes["own anchors, text not in the question"] == 11
+    assert counts.notes["own anchors, text not in the question"] == 2
     assert counts.notes["own anchors, characters out of range"] == 1
     texts = ["Is Emma  x?", "Is Emma x?", "Is Emma  x?", "Is Emma  x?"]
     rows = zip(own_rows(None, ["Emma"], ["x"], ["Emma"]), texts, strict=True)
