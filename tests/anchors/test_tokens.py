@@ -75,12 +75,6 @@ def test_wrong_offsets_are_noticed_and_rebuilt(tokenizer: Any, by: int) -> None:
     assert found.tokens == tokens.span_tokens(tokenizer, right, spans).tokens
 
 
-def test_spans_that_cannot_be_decoded_are_counted(byte_level: Any) -> None:
-    other = replace(_encode(byte_level, "something else"), text="Q: Who is Anna Lund?")
-    found = tokens.span_tokens(byte_level, other, [(10, 19)])
-    assert (found.tokens, found.rebuilt, found.failed) == (((),), 1, 1)
-
-
 def test_an_end_token_added_by_the_tokenizer_is_left_out(byte_level: Any) -> None:
     from tokenizers import processors
 

@@ -1,7 +1,6 @@
 """Folders that hold more than their model takes are refused by name, not measured all the same."""
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -117,16 +116,8 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a single file beside shards": (in_shards, "two sets of weights, model.safetensors and model-"),
     "a config that names other weights": (elsewhere, "model.safetensors and other.safetensors"),
-    "a file cut short": (
-        lambda folder: os.truncate(folder / "model.safetensors", 5000),
-        "cannot be loaded",
-    ),
     "another family": (partial(edit, model_type="bloom"), "adapter .* 'bloom'"),
     "pickled weights": (pickled, "no weights in safetensors format"),
-    "a shard is missing": (
-        lambda folder: (in_shards_alone(folder), (folder / SHARDS[1]).unlink()),
-        f"lacks {SHARDS[1]} .*copy what is missing",
-    ),
     "no folder": (shutil.rmtree, "no such model folder"),
     "a config of quantised weights": (
         partial(edit, quantization_config={"quant_method": "awq"}),

@@ -28,12 +28,6 @@ def test_rows_held_back_for_examples_are_counted_apart(tmp_path: Path) -> None:
     assert held.counts.dropped == {"outside the sample": 5, "held back for few-shot examples": 15}
     plain = datasets.prepare(entry, sample_size=200, seed=0)
     assert plain.counts.dropped == {"outside the sample": 5}
-    file = tmp_path / "examples.yaml"
-    file.write_text("[{question: who was the first, answer: one}]")
-    shown = entry | {"few_shot": {"file": str(file)}}
-    other = datasets.prepare(shown, sample_size=200, seed=0, hold_back=True)
-    assert other.sampled.equals(plain.sampled), "nothing is held back for those of a file"
-    assert other.few_shot["answers"].tolist() == [["one"]]
 
 
 @pytest.fixture

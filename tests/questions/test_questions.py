@@ -137,7 +137,6 @@ def test_a_sample_hangs_on_ids_and_seed_alone_and_a_smaller_one_begins_a_larger(
         ("who wrote the song baker street", "who sang the song baker street"),
         ("Who directed Titanic?", "In what year was Titanic released?"),
         ("has blorp a ended", "has blorp b ended"),  # by its own anchors
-        ("what is titled so", "what else is titled so"),
         ("what is the subject", "what else is the subject"),
     ],
 )
@@ -145,7 +144,6 @@ def test_a_candidate_shares_no_question_or_subject_with_the_sample_however_it_is
     sampled: str, other: str
 ) -> None:
     own = {"anchors": ["blorp"]} if "blorp" in sampled else {}
-    own |= {"titles": ["T"]} if "titled" in sampled else {}
     own |= {"subject": "Emma"} if "subject" in sampled else {}
     rows: list[dict] = [{"question": q, "answer": "x", **own} for q in (sampled, other)]
     rows.append({"question": "who painted the mona lisa", "answer": "Leonardo"})

@@ -17,7 +17,6 @@ def proxies(*questions: str) -> pd.DataFrame:
     [
         ("Who was the director of Stay?", "Who is the director of The Valley?", True),
         ("What city was Tom Fry born in?", "In which city is the Louvre?", True),
-        ("In what year was the Eiffel Tower released?", "when was the movie released", True),
         ("Are Viken Babikian and Don Manoukian actors?", "Is Emma Stone an actor?", True),
         ("Who was the director of Stay?", "Who was the producer of Stay?", False),
         ("What is Tura the capital of?", "What is the capital of Togo?", False),

@@ -8,7 +8,6 @@ import pytest
 from anchorscope.anchors import question_anchors
 from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import world
-from anchorscope.storage.errors import AnchorscopeError
 from validation import curriculum
 
 STYLES = list(world.STYLES)
@@ -75,9 +74,3 @@ def test_the_finder_finds_exactly_subject_and_property(planted) -> None:
     for fact in facts.itertuples():
         spans = question_anchors.find(fact.question, subject=fact.subject, property=fact.property)
         assert {fact.question[s.start : s.end] for s in spans} == {fact.subject, fact.property}
-
-
-@pytest.mark.parametrize(("key", "value"), [("scored", 400), ("words_per_group", 10)])
-def test_a_world_larger_than_its_names_is_refused(key: str, value: int) -> None:
-    with pytest.raises(AnchorscopeError, match="a style can make"):
-        world.facts(WorldSettings(style="trivia", **{key: value}))
