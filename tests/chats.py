@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tokenizers import AddedToken
+from tokenizers import AddedToken, decoders
 
 
 @dataclass(frozen=True)
@@ -51,4 +51,12 @@ def simple_chat(tokenizer: Any) -> Any:
         "{% endfor %}"
         "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
     )
+    return copy
+
+
+def with_decoder(tokenizer: Any) -> Any:
+    """A copy with the decoder of Llama 2 and Mistral, which drops a text's first space."""
+    copy = deepcopy(tokenizer)
+    parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    copy.backend_tokenizer.decoder = decoders.Sequence([*parts, decoders.Strip(" ", 1, 0)])
     return copy

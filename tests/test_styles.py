@@ -24,12 +24,9 @@ def chat(request: pytest.FixtureRequest) -> Chat:
 
 
 def test_text_styles_are_exact() -> None:
-    plain, shown = PLAIN.around([]), FEW_SHOT.around(EXAMPLES)
+    plain, shown = PLAIN.around(EXAMPLES[:0]), FEW_SHOT.around(EXAMPLES[:1])
     assert (plain.before, plain.after) == ("Q: ", " A:")
-    assert (
-        shown.before == "Q: Who wrote Emma?\nA: Jane Austen\n\nQ: Where is Ely?\nA: England\n\nQ: "
-    )
-    assert shown.after == "\nA:"
+    assert (shown.before, shown.after) == ("Q: Who wrote Emma?\nA: Jane Austen\n\nQ: ", "\nA:")
 
 
 @pytest.mark.parametrize("examples", [[], EXAMPLES])
@@ -86,24 +83,19 @@ def test_a_chat_without_any_end_is_refused_in_one_message(byte_level: Any) -> No
     tokenizer = with_chat(byte_level, CHATS["falcon"])
     tokenizer.eos_token = None
     none = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=None))
-    assert answers.ending_of(none, tokenizer, CHAT).mark == "User:"  # its turns end in text
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
     with pytest.raises(AnchorscopeError, match="ends an answer"):
         answers.ending_of(none, tokenizer, CHAT)
 
 
 ALL = "{% for m in messages %}"
-LAST = "{{ messages[-1]['content'] }}"
 BAD = {
     "no assistant": ALL
     + "{% if m['role'] != 'user' %}{{ raise_exception('only users') }}{% endif %}"
     "{{ m['content'] }}{% endfor %}",
     "upper case": ALL + "{{ m['content'] | upper }}{% endfor %}",
-    "escaped": ALL + "{{ m['content'] | e }}{% endfor %}",
-    "twice": ALL + "{{ m['content'] + m['content'] }}{% endfor %}",
     "one line": ALL + "{{ m['content'].replace('\n', ' ') }}{% endfor %}",
-    "last turn only": LAST,
-    "broken": "{{ messages[0].content.nothing() }}",
+    "last turn only": "{{ messages[-1]['content'] }}",
 }
 
 

@@ -1,6 +1,5 @@
 """E_A: one label-blind procedure, whatever the answer; and what is no answer."""
 
-import inspect
 from itertools import cycle
 
 import pytest
@@ -10,8 +9,6 @@ from hypothesis import given, strategies as st
 
 from anchorscope.anchors import sentences
 from anchorscope.anchors.answer_anchors import REASONS, UNFINISHED, locate, no_answer, thinks
-from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.sentences import closer
 
 CASES = cases_of("anchor_cases")
 WHICH = "Which is it?"
@@ -85,13 +82,6 @@ def test_a_reply_of_100_000_characters_is_read(unit: str, question: str) -> None
     assert reason(question, unit * (100_000 // len(unit))) in (None, *REASONS)
 
 
-def test_no_finder_is_given_a_gold_answer_or_a_label() -> None:
-    parameters = {name for one in (locate, no_answer) for name in inspect.signature(one).parameters}
-    assert parameters == {"reply", "question", "anchor", "finished"}
-    given_to_it = set(inspect.signature(find).parameters)
-    assert given_to_it == {"question", "subject", "property", "titles", "own"}
-
-
 PIECES = [*"abTJ3 .,!?'\"()\n:*-’“”東。ا", "the ", "It is ", "St. ", "U.S. ", "The answer is"]
 ANSWERS = st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | text
 QUESTIONS = st.sampled_from(["", *ASKED, "Is it so?", "It is in what city?"]) | text
@@ -111,17 +101,3 @@ def test_a_span_lies_on_one_line_and_every_reason_is_of_the_list(
     first = answer.replace(":", "").replace("：", "") + "\n"
     if locate(first) is not None:
         assert locate(first + later) == locate(first), "later lines do not matter"
-
-
-@pytest.mark.parametrize(
-    ("text", "start", "expected"),
-    [
-        ("Paris .", 5, 6), ("Paris.\n", 5, 5), ("Paris\n.", 5, 5),
-        ("Paris (pop. 2.1 million)\n", 5, 24), ("Jr.\n", 3, 3), ("東京。", 2, 2),
-        ("Paris", 5, None), ("3.5", 0, None), ("U.S. . right", 0, 5), ("U.S. Navy", 0, None),
-    ],
-)  # fmt: skip
-def test_the_closer_is_the_first_line_break_or_full_stop(
-    text: str, start: int, expected: int | None
-) -> None:
-    assert closer(text, start) == expected

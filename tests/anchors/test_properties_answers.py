@@ -1,6 +1,5 @@
 """Whatever a model says: no traceback, E_A inside its answer, one label, one row a sample."""
 
-from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -121,58 +120,3 @@ def test_every_question_ends_as_one_row_kept_or_counted(
         assert row["eq_tokens"] and set(row["eq_tokens"]) <= set(row["question_tokens"])
         assert row["ea_text"] and "\n" not in row["ea_text"]
         assert not control & {ids[place] for place in row["question_tokens"]}
-
-
-FIELDS = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
-
-
-def answered(tokenizer: Any, rows: list[dict[str, Any]], style: str, **more: Any) -> Any:
-    """The table of answers to questions with responses of their own."""
-    frame, _ = questions.normalise(rows, FIELDS, split=None)
-    tokenizer = simple_chat(tokenizer)
-    built, _ = prompts.build(frame, style=style, tokenizer=tokenizer, **{"examples": 0, **more})
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(answers, "generate", lambda *_, **__: [])
-        return answers.answer(built, frame, scripted(tokenizer), answers.Settings(style))
-
-
-@pytest.mark.parametrize("style", list(STYLES))
-@pytest.mark.parametrize(
-    ("asked", "said", "dropped"),
-    [
-        ("Who <|endoftext|> wrote it?", "Anna", inputs.CONTROL),
-        ("Who wrote The Red House?", "Anna <|pad|> Bell", inputs.CONTROL_SAID),
-        ("Who wrote The Red House?", "<|pad|>Anna", inputs.CONTROL_SAID),
-        ("Who wrote The Red House?", "Anna<|endoftext|><|pad|>", None),
-        ("Who wrote The Red House?", "Anna<|endoftext|>", None),
-    ],
-)
-def test_control_tokens_in_a_question_or_before_a_responses_end_are_counted_out(
-    byte_level: Any, style: str, asked: str, said: str, dropped: str | None
-) -> None:
-    marked = deepcopy(byte_level)
-    marked.add_special_tokens({"pad_token": "<|pad|>"})
-    found, counts = answered(marked, [{"id": "1", "q": asked, "a": "Anna", "say": said}], style)
-    assert list(found["dropped"]) == [dropped]
-    assert counts.dropped == ({dropped: 1} if dropped else {})
-
-
-def test_prompts_in_another_order_are_joined_by_id() -> None:
-    rows = [{"q": f"Who wrote The Red House {n}?", "a": "x"} for n in "ab"]
-    frame, _ = questions.normalise(rows, {"question": "q", "answers": ["a"]}, split=None)
-    built, _ = prompts.build(frame, style="plain")
-    joined = answers._joined(built.iloc[::-1], frame)
-    assert all(row["question"] in row["prompt"] for row in joined)
-
-
-def test_a_character_that_the_tokenizer_does_not_know_is_no_markup(byte_level: Any) -> None:
-    """Many tokenizers count their unknown token among the special ones."""
-    narrow = deepcopy(byte_level)
-    narrow.add_special_tokens({"unk_token": "\u241f"})
-    asked = ["Who wrote The Red House?", "Who \u241f wrote The Red House?"]
-    said = "Anna \u241f Bell"
-    rows = [{"id": str(k), "q": q, "a": "Anna", "say": said} for k, q in enumerate(asked)]
-    shown = [{"id": "s", "q": "Who \u241f wrote Emma?", "a": "Jane", "say": None}]
-    examples, _ = questions.normalise(shown, FIELDS, split=None)
-    found, _ = answered(narrow, rows, "few_shot", few_shot=examples, examples=1)
-    assert list(found["dropped"].fillna("")) == ["", inputs.CONTROL]

@@ -1,7 +1,6 @@
 """Answers: frozen ids ending at the closing token, whatever the batch; labels; what is dropped."""
 
 from collections import Counter
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from chats import simple_chat
+from chats import simple_chat, with_decoder
 from hypothesis import example, given, settings, strategies as st
 from instrument import greedy
 from transformers import GenerationConfig
 
 from anchorscope.anchors import answer_anchors, sentences, tokens
-from anchorscope.models import answers, families, generation, inputs
+from anchorscope.models import answers, families, inputs
 from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, Written, settled
 from anchorscope.questions import prompts, questions
@@ -65,23 +64,13 @@ def _run(
     return answer(*given, Settings(style, **{"no_answer": "wrong"} | options))
 
 
-def _with_decoder(loaded: Any) -> Any:
-    """A metaspace tokenizer with the decoder of Llama 2 and Mistral."""
-    from tokenizers import decoders
-
-    if loaded.tokenizer.bos_token == "<s>":
-        parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-        loaded.tokenizer.backend_tokenizer.decoder = decoders.Sequence(
-            [*parts, decoders.Strip(" ", 1, 0)]
-        )
-    return loaded
-
-
 @pytest.fixture(
     params=[("llama", "byte_level"), ("qwen3", "metaspace"), ("gemma3_text", "byte_level")]
 )
 def loaded(request: pytest.FixtureRequest, load: Any) -> Any:
-    return _with_decoder(load(*request.param))
+    loaded = load(*request.param)
+    decoded = request.param[1] == "metaspace"
+    return replace(loaded, tokenizer=with_decoder(loaded.tokenizer)) if decoded else loaded
 
 
 @pytest.fixture
@@ -120,15 +109,12 @@ def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
 @pytest.mark.parametrize(
     ("said", "style", "end", "anchor", "fed"),
     [
-        (" Anna Lund . right", "plain", False, "Anna Lund", " Anna Lund"),
         (" Anna Lund. She", "plain", False, "Anna Lund", " Anna Lund"),
         (" Anna Lund, perhaps", "plain", False, "Anna Lund", " Anna Lund"),
         (' "Anna Lund," .', "plain", False, "Anna Lund", ' "Anna Lund'),
-        (" Anna Lund\n\nQ: x", "few_shot", False, "Anna Lund", " Anna Lund"),
         (" Anna Lund (born 1867) and\nQ", "few_shot", False, "Anna Lund", " Anna Lund"),
         (" The answer is J. R. Lund\nQ", "few_shot", False, "J. R. Lund",
          " The answer is J. R. Lund"),
-        ("Anna Lund", "chat", True, "Anna Lund", "Anna Lund"),
         ("\n\nAnna Lund.", "chat", True, "Anna Lund", "\n\nAnna Lund"),
         (" Anna Lund", "few_shot", True, "Anna Lund", " Anna Lund"),
         (" 小津。東京", "few_shot", False, "小津", " 小津"),
@@ -136,9 +122,10 @@ def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["byte_level", "metaspace"])
 def test_the_styles_closing_token_follows_the_answer_proper_whatever_was_written_there(
-    load: Any, name: str, said: str, style: str, end: bool, anchor: str, fed: str
+    request: Any, name: str, said: str, style: str, end: bool, anchor: str, fed: str
 ) -> None:
-    tokenizer = _with_decoder(load("qwen3" if name == "metaspace" else "llama", name)).tokenizer
+    tokenizer = request.getfixturevalue(name)
+    tokenizer = with_decoder(tokenizer) if name == "metaspace" else tokenizer
     trimmed = _trim(tokenizer, said, style, end=end)
     closing = _end_of(tokenizer, style).closing
     start, stop = trimmed.anchor
@@ -164,17 +151,6 @@ def test_a_last_token_that_holds_more_than_the_answer_is_tokenised_anew(
     assert merging.decode(trimmed.ids[slice(*trimmed.anchor)]) == anchor
     assert trimmed.ids[trimmed.anchor[1] :] == closing
     assert trimmed.ids == _trim(merging, f" {anchor}", style).ids
-
-
-def test_what_cannot_be_tokenised_anew_has_no_anchor(merging: Any) -> None:
-    """A tokenizer that writes small letters only does not give "Paris" back."""
-    from tokenizers import normalizers
-
-    ids = tokens.continuation(merging, " Paris. It")
-    small = deepcopy(merging)
-    small.backend_tokenizer.normalizer = normalizers.Lowercase()
-    trimmed = trim(merging.encode("Q: Who? A:"), ids, small, _end_of(merging, "plain"))
-    assert (trimmed.anchor, trimmed.ids, trimmed.text) == (None, (), "Paris.")
 
 
 PIECES = [
@@ -238,9 +214,6 @@ def test_prompts_without_room_are_dropped_and_counted(
         _, counts = _run(llama, max_new_tokens=4)
         over = sum(length + 4 + len(close) > window for length in lengths)
         assert counts.dropped[inputs.BEYOND_WINDOW] == over
-    monkeypatch.undo()
-    _, counts = _run(llama, max_new_tokens=256)
-    assert counts.dropped[inputs.BEYOND_POSITIONS] == len(ASKED)
 
 
 def test_rows_dropped_before_and_spans_that_do_not_decode_back_are_counted(llama: Any) -> None:
@@ -284,12 +257,11 @@ def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
         {"response": "Zoltán  O'Neill", "answers": []},
         {},
     ]
-    frame, counts = _run(loaded, style, rows, max_new_tokens=6)
+    frame, _ = _run(loaded, style, rows, max_new_tokens=6)
     assert list(frame["from_user"]) == [True] * 7 + [False]
     assert list(frame["ea_text"][:4]) == ["Paris", "London", "Paris", "Rome"]
     assert list(frame["label"][:4]) == [0, 1, 1, 0]
     assert list(frame["dropped"][4:7]) == [answers.NO_ANCHOR, answers.NO_ANCHOR, answers.NO_GOLD]
-    assert counts.notes["from the user"] == 4
     close = _end_of(loaded.tokenizer, style).closing
     prompts = _tables(style)[0]["prompt"]
     for row, prompt in list(zip(frame.itertuples(), prompts, strict=True))[:4]:
@@ -299,8 +271,6 @@ def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
         said = tokens.char_spans(loaded.tokenizer, row.input_ids[len(ids) :], ids)[0]
         assert said == row.response and said.startswith("" if style == "chat" else " ")
         assert tuple(row.input_ids[row.ea_end :]) == close
-    assert frame["response"][1].split("London")[0].strip() == "The answer is"
-    assert "more" not in frame["response"][2]
 
 
 def test_gold_answers_do_not_move_anything_but_the_label(llama: Any) -> None:
@@ -312,56 +282,10 @@ def test_gold_answers_do_not_move_anything_but_the_label(llama: Any) -> None:
     pd.testing.assert_frame_equal(first.drop(columns=of_golds), second.drop(columns=of_golds))
 
 
-def test_responses_are_counted_by_class_and_need_no_generation(
-    llama: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(generation, "_greedy", lambda *_: pytest.fail("generated"))
-    said = ["Paris", "The Red House is Paris", "Paris.", "?", "...", "Rome", "Paris", "-"]
-    frame, counts = _run(llama, rows=[{"response": text} for text in said])
-    found = {name: n for name, n in counts.notes.items() if name.startswith("answer anchor")}
-    assert found == {
-        "answer anchor found, right": 4,
-        "answer anchor found, wrong": 1,
-        "answer anchor not found, wrong": 3,
-    }
-    assert list(frame["repeats_subject"]) == [n == 1 for n in range(8)]
-    assert counts.notes["repeats the subject"] == 1
-
-
 def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:
     prompts, questions = _tables()
     with pytest.raises(AnchorscopeError, match="q7"):
         _run(llama, tables=(prompts, questions[:7]))
-
-
-def wrote(ids: Sequence[int]) -> Written:
-    """What a model wrote whose tokens were not worth a word."""
-    return Written(tuple(ids), (-1.0,) * len(ids))
-
-
-def _said(llama: Any, texts: list[str], tables: Any = None) -> Any:
-    """What becomes of replies of the model."""
-    ids = [wrote(tokens.continuation(llama.tokenizer, text)) for text in texts]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(answers, "generate", lambda asked, *_, **__: ids[: len(asked)])
-        return _run(llama, "few_shot", tables=tables, no_answer="drop")
-
-
-def test_replies_that_open_with_thoughts_are_named_and_copies_of_an_example_counted(
-    llama: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    thoughts = [" <think>Hm", " <think>Ah</think> Paris\n"]
-    frame, counts = _said(llama, thoughts + [" Paris\n"] * 6)
-    assert counts.notes["opens with thoughts"] == 2
-    assert counts.dropped == {"no answer: unfinished": 2}
-    assert frame["dropped"][:2].notna().all()
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    caplog.clear()
-    tables = _tables("few_shot")
-    tables[0]["shown"] = [["Anna Lund", "The Paris"]] * len(ASKED)
-    said = ["Paris", "Parish", "anna lund", "Anna", "Anna Lund", "Bo", "Bo", "Bo"]
-    _, counts = _said(llama, [f" {text}\n" for text in said], tables)
-    assert not caplog.records and counts.notes["an example's answer again"] == 3
 
 
 def test_a_gold_answer_is_fed_and_trimmed_like_an_own_one_where_the_own_one_is_wrong(
@@ -431,8 +355,6 @@ def test_no_answers_are_left_out_by_reason_or_wrong_unless_the_user_labels_them(
     assert counts.dropped == Counter(filter(None, dropped))
     kept = found[found["dropped"].isna()]
     assert kept["label"].tolist() == [int(outcome != "right") for outcome in kept["outcome"]]
-    assert counts.kept == len(kept)
-    assert counts.notes["E_A not sure"] == len(kept) - 2, "answers are sure"
 
 
 def test_an_answer_cut_at_its_longest_length_is_unfinished(llama: Any) -> None:

@@ -1,7 +1,6 @@
 """Folders that hold more than their model takes are refused by name, not measured all the same."""
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -86,33 +85,6 @@ def adapter_beside(folder: Path) -> None:
     add(folder, "adapter_model.safetensors", lora=torch.ones(2))
 
 
-def adapter_alone(folder: Path) -> None:
-    adapter_beside(folder)
-    for name in ("config.json", "model.safetensors"):
-        (folder / name).unlink()
-
-
-def a_tensor_in_two_shards(folder: Path) -> None:
-    in_shards_alone(folder)
-    add(folder, SHARDS[0], **load_file(folder / SHARDS[1]))
-
-
-def a_shard_less(folder: Path) -> None:
-    in_shards_alone(folder)
-    (folder / SHARDS[1]).unlink()
-
-
-def parts_elsewhere(folder: Path) -> None:
-    in_shards_alone(folder)
-    edit(folder, contents.INDEX, weight_map={"a": "../other.safetensors"})
-
-
-def index_of_shards_that_are_gone(folder: Path) -> None:
-    in_shards(folder)
-    for name in SHARDS:
-        (folder / name).unlink()
-
-
 def elsewhere(folder: Path) -> None:
     shutil.copy(folder / "model.safetensors", folder / "other.safetensors")
     edit(folder, transformers_weights="other.safetensors")
@@ -121,11 +93,6 @@ def elsewhere(folder: Path) -> None:
 def pickled(folder: Path) -> None:
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-
-
-def without(name: str) -> Callable[[Path], None]:
-    """Return a function that removes a file from a folder."""
-    return lambda folder: (folder / name).unlink()
 
 
 BIAS = {f"{QUERY}.bias".replace(".", "__"): torch.ones(WIDTH)}
@@ -143,26 +110,14 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         "class BidirectionalLlamaForCausalLM, loaded would be LlamaForCausalLM",
     ),
     "an adapter beside": (adapter_beside, MERGE),
-    "an adapter alone": (adapter_alone, MERGE),
     "names with and without prefix": (
         change(lambda held: held | {"norm.weight": held["model.norm.weight"] * 2}),
         "twice, as model.norm.weight",
     ),
     "a single file beside shards": (in_shards, "two sets of weights, model.safetensors and model-"),
-    "the index of shards that are gone": (index_of_shards_that_are_gone, "two sets of weights"),
-    "a tensor in two shards": (a_tensor_in_two_shards, "two files hold the tensor"),
     "a config that names other weights": (elsewhere, "model.safetensors and other.safetensors"),
-    "a file cut short": (
-        lambda folder: os.truncate(folder / "model.safetensors", 5000),
-        "cannot be loaded",
-    ),
     "another family": (partial(edit, model_type="bloom"), "adapter .* 'bloom'"),
-    "a config without a family": (partial(edit, model_type=None), "names no model_type"),
-    "no tokenizer": (without("tokenizer.json"), "no tokenizer"),
-    "no weights": (without("model.safetensors"), "lacks model.safetensors [(]"),
     "pickled weights": (pickled, "no weights in safetensors format"),
-    "a shard less": (a_shard_less, f"lacks {SHARDS[1]} .*copy what is missing"),
-    "parts elsewhere": (parts_elsewhere, "other.safetensors, which lies outside"),
     "no folder": (shutil.rmtree, "no such model folder"),
     "a config of quantised weights": (
         partial(edit, quantization_config={"quant_method": "awq"}),
@@ -176,12 +131,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         partial(edit, rope_theta=5.0),
         "rope_theta is 5.0, but rope_theta of .* is 10000.0",
     ),
-    "another rope_scaling": (
-        partial(edit, rope_scaling={"type": "linear", "factor": 2.0}),
-        "type is 'linear', but rope_type of .* is 'default'",
-    ),
     "split special tokens": (partial(words, split_special_tokens=True), "splits special tokens"),
-    "a start token without a name": (partial(words, add_bos_token=True), "no `bos_token`"),
 }
 
 
@@ -199,41 +149,19 @@ def test_what_cannot_be_measured_is_refused_by_check_and_on_loading(
 
 
 def masks_and_frequencies(folder: Path) -> None:
-    start = "model__layers__0__"
-    names = ("self_attn__rotary_emb__inv_freq", "attn__bias", "attn__masked_bias", "position_ids")
-    kinds = (torch.float32, torch.bool, torch.float32, torch.int64)
-    masks = zip(names, kinds, strict=True)
-    add(folder, **{start + name: torch.ones(2, dtype=kind) for name, kind in masks})
+    for name in ("self_attn__rotary_emb__inv_freq", "attn__bias", "attn__masked_bias"):
+        add(folder, **{f"model__layers__0__{name}": torch.ones(2)})
 
 
-def files_that_are_not_read(folder: Path) -> None:
-    for name in ("consolidated.safetensors", "optimizer.safetensors"):
-        add(folder, name, a=torch.ones(1))
-    for name in ("training_args.bin", "optimizer.pt", "trainer_state.json"):
-        (folder / name).touch()
-
-
-@pytest.mark.parametrize(
-    "adds",
-    [
-        masks_and_frequencies,
-        files_that_are_not_read,
-        in_shards_alone,
-        partial(edit, architectures=None),
-        partial(edit, file=contents.INDEX, weight_map={"lm_head.weight": "model.safetensors"}),
-    ],
-)
-def test_known_leftovers_change_nothing(
+@pytest.mark.parametrize("adds", [masks_and_frequencies, in_shards_alone])
+def test_known_leftovers_and_shards_change_nothing(
     checkpoint: Any, folder: Path, adds: Callable[[Path], None]
 ) -> None:
     adds(folder)
     assert cli_check.checkpoint(folder, ENTRY, "plain") == str(folder)
-    ids = torch.arange(20, 30)[None]
-    with torch.inference_mode():
-        plain, found = (
-            loading.load(one).model(ids).logits for one in (checkpoint("llama"), folder)
-        )
-    assert torch.equal(plain, found)
+    plain, found = (loading.load(one).model.state_dict() for one in (checkpoint("llama"), folder))
+    assert plain.keys() == found.keys()
+    assert all(torch.equal(plain[name], found[name]) for name in plain)
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
@@ -267,18 +195,11 @@ def test_a_head_of_its_own_that_the_config_ties_is_refused(folder: Path) -> None
         assert torch.equal(model.lm_head.weight, model.model.embed_tokens.weight)
 
 
-class PeftModel(torch.nn.Module):
-    """A wrapper like that of peft, which forwards unknown attributes to the model."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.config = model.config
-
-
 def test_a_model_with_an_adapter_around_it_is_refused_at_once(load: Any) -> None:
     loaded = load("llama")
+    around = type("PeftModel", (torch.nn.Module,), {"config": loaded.model.config})()
     with pytest.raises(AnchorscopeError, match=MERGE):
-        loading.wrapped(PeftModel(loaded.model), loaded.tokenizer)
+        loading.wrapped(around, loaded.tokenizer)
 
 
 def reward(settings: dict[str, Any]) -> Any:

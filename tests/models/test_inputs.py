@@ -70,17 +70,19 @@ def test_what_the_chat_template_writes_drops_a_question_but_added_text_does_not(
         assert dropped(marked, style, f"Where was {text} Anna Lund born?") is None
 
 
-def test_a_response_may_hold_the_end_of_the_thoughts(marked: Any) -> None:
-    said = {response: dropped(marked, "chat", WHERE, response)
-            for response in ("</think>Rome", "Rome <|im_end|>, Oslo")}  # fmt: skip
-    assert [*said.values()] == [None, inputs.CONTROL_SAID]
-
-
-def test_without_a_chat_template_added_tokens_are_text(marked: Any) -> None:
-    bare = deepcopy(marked)
-    bare.chat_template = None
-    assert inputs.template_tokens(bare) == set()
-    assert inputs.template_tokens(marked) == {*marked.convert_tokens_to_ids([*WRITTEN])}
+@pytest.mark.parametrize(
+    ("style", "response", "why"),
+    [
+        ("chat", "</think>Rome", None),
+        ("chat", "Rome <|im_end|>, Oslo", inputs.CONTROL_SAID),
+        ("plain", "<|im_end|>Rome", inputs.CONTROL_SAID),
+        ("plain", "Rome<|endoftext|>", None),
+    ],
+)
+def test_a_response_may_hold_the_end_of_the_thoughts_and_no_markup_before_its_end(
+    marked: Any, style: str, response: str, why: str | None
+) -> None:
+    assert dropped(marked, style, WHERE, response) == why
 
 
 def test_a_response_is_dropped_by_name_if_the_tokenizer_cannot_spell_it(

@@ -1,9 +1,8 @@
-"""Tokenizers: read as their own file says, and what a chat template does about thinking."""
+"""Tokenizers: read as their own file says."""
 
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,22 +13,7 @@ from transformers import AutoTokenizer
 from anchorscope.anchors import tokens
 from anchorscope.models import loading, vocabulary
 
-ASKED = [
-    ("Q: What is George  Rankin's occupation? A:", "George  Rankin"),
-    ("Q: Who wrote 東京物語 in 1953? A:", "東京物語"),
-    ("Q: Кто написал Тихий Дон? A:", "Тихий Дон"),
-    ("Q: Is “O’Neill’s 5½ 😀” a café? A:", "O’Neill’s 5½ 😀"),
-]
-
-
-def test_a_tokenizer_gives_spans_back(checkpoint: Any) -> None:
-    tokenizer = vocabulary.load(checkpoint("llama"))
-    for text, span in ASKED:
-        (encoded,) = tokens.encode(tokenizer, [text], add_special_tokens=True)
-        found = tokens.span_tokens(tokenizer, encoded, [(at := text.index(span), at + len(span))])
-        assert found.failed == 0 and span in tokenizer.decode(
-            [encoded.ids[place] for place in found.tokens[0]]
-        )
+QUESTION = "Q: What is George  Rankin's occupation? A:"
 
 
 @pytest.mark.parametrize(
@@ -64,23 +48,10 @@ def test_texts_begin_as_add_bos_token_says_whatever_the_tokenizers_file_does(
     begins = {"byte_level": "<|endoftext|>", "metaspace": "<s>"}[name]
     edit(folder, "tokenizer_config.json", bos_token=begins, add_bos_token=switch)
     tokenizer = loading.load(folder).tokenizer
-    (encoded,) = tokens.encode(tokenizer, [ASKED[0][0]], add_special_tokens=True)
+    (encoded,) = tokens.encode(tokenizer, [QUESTION], add_special_tokens=True)
     assert (encoded.ids[0] == tokenizer.bos_token_id) == switch
-    (bare,) = tokens.encode(tokenizer, [ASKED[0][0]], add_special_tokens=False)
+    (bare,) = tokens.encode(tokenizer, [QUESTION], add_special_tokens=False)
     assert (encoded.ids[switch:], encoded.offsets[switch:]) == (bare.ids, bare.offsets)
-
-
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
-        ("{% if enable_thinking is false %}<think></think>{% endif %}", "thinking is switched off"),
-        ("{{ messages }}<think>", "the chat template has no switch for thinking"),
-        ("{{ messages }}", None),
-        (None, None),
-    ],
-)
-def test_what_a_chat_template_does_about_thinking_is_said(template: Any, said: Any) -> None:
-    assert vocabulary.thinking(SimpleNamespace(chat_template=template)) == said
 
 
 def test_loading_switches_cudnns_attention_off(checkpoint: Any) -> None:

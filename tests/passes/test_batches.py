@@ -2,13 +2,12 @@
 
 import itertools
 
-import pandas as pd
 import pytest
 from conftest import LAYERS, WIDTH
 from instrument import CONDITIONS, answers_table, planned
 
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
-from anchorscope.passes import activations, interventions, planning
+from anchorscope.passes import activations, interventions
 
 PARTNERED = CONDITIONS | {"rest": {}, "crossed": {}}
 ASKED = [
@@ -56,6 +55,8 @@ def test_each_row_passes_the_own_answer_behind_the_prompt_of_its_condition(
     table = partnered_table(byte_level)
     plan = planned(table, conditions=PARTNERED, batch_tokens=batch_tokens)
     seen = set()
+    for batch in plan.batches:
+        assert len(batch.rows) * batch.length <= batch_tokens or len(batch.samples) == 1
     for row in itertools.chain(*(batch.rows for batch in plan.batches)):
         passed, condition, cut = row.passed, row.condition, list(row.tokens)
         ids, positions, eq, question = expected_row(table, passed.id, condition)
@@ -124,38 +125,13 @@ def test_gold_answers_are_passed_behind_both_questions_like_the_own_ones(byte_le
     assert plan.counts.notes["gold, swapped"] == 2
 
 
-def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byte_level):
-    table = pd.concat([partnered_table(byte_level)] * 6, ignore_index=True)
-    table["id"] = [f"n{number}" for number in range(len(table))]
-    plan = planned(table, conditions=PARTNERED, batch_tokens=2500)
-    shared = [batch for batch in plan.batches if batch.masked]
-    assert sorted(n for batch in shared for n in batch.samples) == list(range(len(table)))
-    for batch in shared:
-        rows = {(row.sample, row.intervention, row.draw) for row in batch.rows}
-        assert rows == {(n, *column) for n in batch.samples for column in batch.columns}
-        assert len({tuple(plan.samples[n].others) for n in batch.samples}) == 1
-        assert batch.length == max(len(row.passed.input_ids) for row in batch.rows)
-        assert len(batch.rows) * batch.length <= 2500 or len(batch.samples) == 1
-    assert [batch.length for batch in shared] == sorted((b.length for b in shared), reverse=True)
-    every = set(planning.conditions_of(PARTNERED)) - {("noop", 0)}
-    columns = {batch.columns for batch in shared}
-    assert every in [{(one.name, draw) for one, draw in found} for found in columns]
-    # A batch of the longest rows leaves no room for the next sample of its kind.
-    for found in columns:
-        alike = [batch for batch in shared if batch.columns == found]
-        for batch in alike[:-1]:
-            assert (len(batch.samples) + 1) * len(found) * batch.length > 2500
-
-
 def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, tmp_path):
     loaded = load("llama")
     table = partnered_table(loaded.tokenizer)
     plan = planned(table, conditions=PARTNERED)
     stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
-    assert stats["rows_by_condition"] == {
-        "clean": 5, "knockout": 5, "random": 10, "rest": 5, "question": 5, "noop": 3,
-        **dict.fromkeys(BEHIND_PARTNER, 2),
-    }  # fmt: skip
+    behind = {name: stats["rows_by_condition"][name] for name in BEHIND_PARTNER}
+    assert behind == dict.fromkeys(BEHIND_PARTNER, 2)
     assert plan.counts.notes == {
         "crossed, another question": 2,
         "crossed, no partner": 2,
@@ -166,7 +142,6 @@ def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, 
         assert activations.read(tmp_path / "cell", "mlp/final", condition)[0] == ids
     facts = activations.measured(table, tmp_path / "cell").set_index("id")
     assert facts["crossed_partner"].dropna().to_dict() == CROSSED
-    assert (facts["partner_source"] == "relations").all()
 
 
 def test_conditions_that_no_sample_can_have_are_read_as_empty(load, tmp_path):

@@ -1,16 +1,14 @@
 """Which tokens an intervention cuts, and the mask that cuts them."""
 
+import itertools
 import re
 
 import pytest
 import torch
 from hypothesis import given, strategies as st
-from instrument import answers_table
+from instrument import slow_mask
 
-from anchorscope.config import readouts
-from anchorscope.config.settings import Conditions
-from anchorscope.models import families
-from anchorscope.passes import interventions, planning
+from anchorscope.passes import interventions
 from anchorscope.passes.hooks import mask
 from anchorscope.passes.interventions import random_tokens, runs
 
@@ -21,26 +19,18 @@ QUESTIONS = st.integers(1, 24).flatmap(
 )
 
 
-def slow_mask(length, width, blocked):
-    """The mask of one row, one pair of tokens at a time: True where attention is open."""
-    table = torch.zeros(width, width, dtype=torch.bool)
-    for query in range(width):
-        for key in range(query + 1):
-            cut = key in blocked and query not in blocked
-            table[query, key] = key == query or (key < length and not cut)
-    return table
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_mask_equals_the_pair_by_pair_oracle_from_any_token_on(dtype):
     lengths, blocked = [7, 5], [[2, 3, 5], [0, 1]]
-    for first in (0, 3):
+    for first, (row, length) in itertools.product((0, 3), enumerate(lengths)):
         made = mask(lengths, blocked, 10, first=first, dtype=dtype)
         assert made.shape == (2, 1, 10 - first, 10) and made.dtype == dtype
-        for row in range(2):
-            expected = slow_mask(lengths[row], 10, blocked[row])[first:]
-            assert torch.equal(made[row, 0] == 0, expected)
-            assert (made[row, 0][~expected] == torch.finfo(dtype).min).all()
+        assert set(made.unique().tolist()) == {0, torch.finfo(dtype).min}
+        is_open = made[row, 0] == 0
+        expected = slow_mask(length, blocked[row])[0, 0] == 0
+        assert torch.equal(is_open[: length - first, :length], expected[first:])
+        assert not is_open[: length - first, length:].any(), "nothing reads padding"
+        assert is_open.any(dim=1).all(), "a row without any key would be NaN"
 
 
 @given(QUESTIONS, st.text(max_size=5), st.integers(0, 3))
@@ -50,17 +40,13 @@ def test_random_tokens_are_as_many_other_question_tokens_as_there_are(case, key,
     others = set(question) - eq
     assert set(tokens) <= others and tokens == sorted(set(tokens))
     assert len(tokens) == min(len(eq), len(others))
+    roomy = random_tokens(range(600), sorted(eq), key)
+    assert sorted(map(len, runs(roomy))) == sorted(map(len, runs(sorted(eq))))
 
 
 def test_random_tokens_are_the_same_on_every_machine():
     found = [random_tokens(range(30), [2, 3, 6], f"{n}/id") for n in range(3)]
     assert found == [[16, 22, 23], [11, 19, 20], [19, 21, 22]]
-
-
-@given(st.sets(st.integers(0, 8), min_size=1), st.text(max_size=5))
-def test_random_runs_have_the_lengths_of_the_exact_ones_where_there_is_room(eq, key):
-    found = runs(random_tokens(range(60), sorted(eq), key))
-    assert sorted(map(len, found)) == sorted(map(len, runs(sorted(eq))))
 
 
 @pytest.mark.parametrize(
@@ -89,46 +75,21 @@ def test_each_condition_cuts_what_its_name_says():
     assert {*own, "crossed-knockout", "crossed-rest"} <= {*cuts}
 
 
-@pytest.mark.parametrize("name", interventions.TOKENS)
-def test_tokens_that_a_key_decides_are_drawn(name):
-    choose = interventions.TOKENS[name]
-    chosen = {tuple(choose(range(20), [4, 5], f"{draw}/a")) for draw in range(20)}
-    assert (len(chosen) > 1) == (name == "random")
-
-
-def test_every_site_and_position_of_the_config_can_be_read(load):
-    loaded = load("llama")
-    row = answers_table(loaded.tokenizer).to_dict("records")[0]
-    assert set(planning.sample_of(row).positions) == set(readouts.POSITIONS)
-    layer = families.layers(loaded)[0]
-    assert len({id(families.part(loaded, layer, site)) for site in readouts.SITES}) == 3
-
-
-def test_the_config_has_a_key_for_each_setting_of_the_registry():
-    settings = {name for one in interventions.REGISTRY.values() for name in one.settings}
-    assert settings == set(Conditions.model_fields)
-
-
 @pytest.mark.parametrize("one", interventions.RECORDS, ids=lambda one: one.name)
 def test_a_record_makes_sense_beside_the_others(one):
     registry = interventions.REGISTRY
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name) and one.label and one.when
-    assert bool(one.settings) == (one.role != "clean") and one.own_batch == (one.role == "noise")
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name)
     assert (one.tokens in interventions.TOKENS) == (one.role in ("cut", "control"))
-    assert one.prompt or one.role not in ("arm", "gold")
     assert registry[one.compared_with].tokens is None
-    if one.role in ("cut", "control"):
+    if one.tokens:
         assert registry[one.compared_with].prompt == one.prompt
     if one.behind_partner is not None:
         other = registry[one.behind_partner]
         assert (other.tokens, other.layers) == (one.tokens, one.layers)
         behind = {None: interventions.CROSSED, interventions.GOLD: interventions.CROSSED_GOLD}
         assert other.prompt == behind[one.prompt] and other.behind_partner is None
-        assert {*one.settings} - {"crossed"} == {*other.settings} - {"crossed"}
-        assert "crossed" in other.settings
     if one.controlled_by is not None:
         control = registry[one.controlled_by]
-        assert control.role == "control"
         acted_on = [interventions.cut(each, range(9), [2, 3], key="a") for each in (one, control)]
         assert len({*map(len, acted_on)}) == 1, "a control acts on as many tokens"
         assert control.layers == one.layers

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import ALL_FAMILIES, CORPUS
+from conftest import ALL_FAMILIES
 from instrument import TOKENIZER, answers_table
-from test_sharing import HEAD, behind_heads
+from test_sharing import behind_heads
 
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
@@ -80,13 +80,15 @@ def assert_those_of_the_whole_model(
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_they_are_those_of_the_whole_model_wherever_nothing_is_cut(
-    family: str, load: Any, tmp_path: Path
+    family: str, load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = load(family, TOKENIZER[family])
-    samples = samples_of(answers_table(loaded.tokenizer))
+    table_of = answers_table if loaded.window else behind_heads  # longer than the window
+    samples = samples_of(table_of(loaded.tokenizer))
+    monkeypatch.setattr(runner, "LOGITS_AT_ONCE", 1)  # few logits at once change nothing
     table = written(tmp_path, loaded, samples)
     assert_those_of_the_whole_model(loaded, samples, table)
-    facts = activations.measured(answers_table(loaded.tokenizer, CORPUS), tmp_path)
+    facts = activations.measured(table_of(loaded.tokenizer), tmp_path)
     sums = table[table["exact"]].groupby(["id", "condition"])["logprob"].sum().unstack()
     found = facts.set_index("id")[[f"logprob_{name}" for name in sums]]
     np.testing.assert_allclose(found, sums.loc[found.index])
@@ -106,20 +108,3 @@ def test_a_probability_that_is_not_finite_is_refused(checkpoint: Any, tmp_path: 
     loaded.model.get_output_embeddings().weight.data[:] = float("nan")
     with pytest.raises(AnchorscopeError, match="log-probability is not finite(.|\n)*sample q"):
         written(tmp_path, loaded, samples_of(answers_table(loaded.tokenizer))[:1])
-
-
-def test_what_all_prompts_begin_with_is_passed_once(
-    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "LOGITS_AT_ONCE", 1)  # few logits at once change nothing
-    loaded = load("qwen3")
-    samples = samples_of(behind_heads(loaded.tokenizer))
-    widths: list[int] = []
-    hook = loaded.model.base_model.register_forward_pre_hook(
-        lambda _, args, given: widths.append(given["input_ids"].shape[1]), with_kwargs=True
-    )
-    together = written(tmp_path, loaded, samples)
-    hook.remove()
-    assert widths[0] == len(loaded.tokenizer(HEAD)["input_ids"])
-    assert max(widths[1:]) < max(len(sample.input_ids) for sample in samples)
-    assert_those_of_the_whole_model(loaded, samples, together)

@@ -11,15 +11,6 @@ from anchorscope.anchors import labels
 from anchorscope.passes import partners
 
 
-def test_a_template_is_the_question_without_its_subject() -> None:
-    for question, subject, expected in (
-        ("Who  wrote THE Red House?", "the red  house", "who wrote {}?"),
-        ("What always is the trade of Al?", "Al", "what always is the trade of {}?"),
-        ("Is C++ (language) old?", "C++ (language)", "is {} old?"),
-    ):
-        assert partners.template(question, subject) == expected
-
-
 def may_cross(one: Any, other: Any) -> bool:
     """Whether two rows may be a pair, in words."""
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from accelerate import dispatch_model
 from conftest import ALL_FAMILIES, CORPUS, LAYERS, config
-from hypothesis import given, strategies as st
 from instrument import (
     CONDITIONS,
     EXPERTS,
@@ -80,21 +79,6 @@ def test_a_cell_without_anything_in_common_has_no_head(load):
     assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=7), st.integers(0, 60))
-def test_rows_are_split_into_the_runs_that_cost_least(widths, price):
-    def cost(runs):
-        return sum(max(widths[i:j]) * (j - i) + price for i, j in runs)
-
-    found = [(run.start, run.stop) for run in cache.split(widths, price)]
-    assert [place for i, j in found for place in range(i, j)] == list(range(len(widths)))
-    every = [
-        list(itertools.pairwise([0, *cuts, len(widths)]))
-        for size in range(len(widths))
-        for cuts in itertools.combinations(range(1, len(widths)), size)
-    ]
-    assert cost(found) == min(map(cost, every))
-
-
 def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
     loaded = load("llama", "metaspace")
     texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
@@ -134,35 +118,6 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
         log_p = logits[0, len(ids) - 1 : -1].log_softmax(-1)
         expected = log_p.gather(-1, torch.tensor(one.ids)[:, None])[:, 0].tolist()
         assert one.logprobs == pytest.approx(expected, abs=1e-4)
-
-
-def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
-    monkeypatch.setattr(cache, "split", lambda widths, price: [slice(None)])  # all in one call
-    loaded, rows, seen = load("llama"), [], []
-    prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
-    eos = frozenset(greedy(loaded, ids, (), 3)[2] for ids in prompts[:4])
-    expected = [greedy(loaded, ids, eos, 12) for ids in prompts]
-
-    def see(module, args, kwargs, output):
-        rows.append(len(kwargs["input_ids"]))
-
-    handle = loaded.model.base_model.register_forward_hook(see, with_kwargs=True)
-    lm_head = loaded.model.get_output_embeddings()
-    heads = lm_head.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    found = generation.generate(
-        prompts, loaded, generation.Ending(CHAT, (0,), eos), max_new_tokens=12
-    )
-    handle.remove(), heads.remove()
-    # On a CPU, a bfloat16 head hardly ends on a slice of a batch.
-    assert all(states.dim() == 2 and states.is_contiguous() for states in seen)
-    assert [one.ids for one in found] == expected
-    common, *rows = rows
-    assert common == 1, "the tokens that all prompts begin with are passed once"
-    steps = max(map(len, expected))
-    going = [sum(len(new) > step for new in expected) for step in range(steps)]
-    assert len(rows) == steps and rows[0] == len(prompts) > rows[-1]
-    for passed, needed in zip(rows, going, strict=True):
-        assert needed <= passed <= max(needed / generation.LEAVE_AT, 1)
 
 
 def assert_nothing_to_cut_changes_nothing(loaded, table, batch_tokens=4096):

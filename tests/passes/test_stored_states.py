@@ -51,19 +51,6 @@ def test_layers_are_what_was_written_however_few_are_held(
     assert torch.equal(at(found, [5, 0, 2]), whole[[5, 0, 2]])
 
 
-def test_no_layer_is_read_twice_and_no_more_held_than_the_block(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, plain = [], StoredStates._read
-    monkeypatch.setattr(
-        StoredStates, "_read", lambda self, of: (read.append(len(of)), plain(self, of))[1]
-    )
-    found = stored(folder, 3)
-    for layer in range(LAYERS):
-        found[layer : layer + 1]
-    assert read == [3, 3, 1]
-
-
 def test_states_and_samples_that_are_in_no_file_are_refused(folder: Path) -> None:
     with pytest.raises(AnchorscopeError, match="was not measured"):
         StoredStates.find(folder, "random.0/mlp.final", IDS)

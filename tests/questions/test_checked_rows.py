@@ -24,15 +24,8 @@ def labelled(n: int, label: Any, **more: Any) -> list[dict[str, Any]]:
     ("rows", "said", "swapped"),
     [
         (labelled(280, lambda right: int(not right)), None, False),
-        (labelled(280, lambda right: None), None, False),
         (labelled(280, lambda right: 0), None, False),  # half of them agree
-        (labelled(6, int, a=None), None, False),
-        (labelled(6, lambda right: None, say=None), None, False),
-        (
-            labelled(280, int),
-            "only 0 of 280 labels (0%) agree with the gold answers of their rows",
-            True,
-        ),
+        (labelled(280, int), "only 0 of 280 labels (0%) agree with the gold answers", True),
         (labelled(7, lambda right: 1, say="Ely"), "0 of 7 labels (0%)", False),
     ],
 )
@@ -43,6 +36,5 @@ def test_labels_that_most_golds_contradict_are_named_with_the_share_that_agrees(
     found = list(cli_check.contradicted_labels("own", table))
     assert len(found) == (said is not None)
     for finding in found:
-        assert (finding.status, finding.see) == ("warning", "label-or-popularity")
         assert said and said in finding.what and finding.do
         assert ("1 and 0 look swapped" in finding.do) is swapped

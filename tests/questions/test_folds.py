@@ -36,23 +36,6 @@ def test_components_are_what_merging_one_by_one_gives(rows: list[tuple[str, str 
     assert sets == slow_components(questions, subjects)
 
 
-@given(st.integers(0, 10_000), st.integers(2, 5))
-@settings(max_examples=20, deadline=None)
-def test_a_fold_never_splits_linked_samples(seed: int, n_folds: int) -> None:
-    random = np.random.default_rng(seed)
-    n = 80
-    # Few enough links that no component swallows the others.
-    questions = [f"question {i}" for i in random.integers(0, 200, n)]
-    subjects = [None if i < 20 else f"subject {i}" for i in random.integers(0, 160, n)]
-    z = random.integers(0, 2, n)
-    linked = folds.components(questions, subjects)
-    assert np.bincount(linked).max() > 1
-    fold, _ = folds.assign(linked, z, n_folds, seed)
-    assert set(fold) == set(range(n_folds))
-    for group in np.unique(linked):
-        assert len(set(fold[linked == group])) == 1
-
-
 def test_whoever_leaves_moves_no_other_sample_nor_does_the_order_of_rows() -> None:
     random = np.random.default_rng(0)
     rows = pd.DataFrame({"question": [f"q{i}" for i in range(400)]})
@@ -118,11 +101,7 @@ TWENTY = np.arange(20)
         (TWENTY, np.ones(20), "are wrong"),
         (TWENTY[:3], np.array([0, 1, 0]), "3 samples are fewer than 5 folds"),
         (TWENTY % 4, TWENTY // 4 % 2, "only 4 groups"),
-        (
-            np.r_[[20] * 4, TWENTY],
-            np.r_[[1] * 4, [0] * 20],
-            "no wrong answer is left to learn from",
-        ),
+        (np.r_[[20] * 4, TWENTY], np.r_[[1] * 4, [0] * 20], "no wrong answer is left"),
     ],
 )
 def test_what_cannot_be_cut_into_folds_is_refused(
@@ -144,10 +123,11 @@ def worded(n_words: int) -> pd.DataFrame:
 
 def test_no_probe_has_learned_from_an_answer_that_it_scores_if_folds_are_to_be_so() -> None:
     answers = worded(40)
-    words = answers["ea_text"].str.extract(r"(\d+)")[0].to_numpy()
+    answers["word"] = answers["ea_text"].str.extract(r"(\d+)")[0]
 
-    def learned(disjoint: Literal["subject", "subject+answer"]) -> int:
-        """Samples scored by a probe, outer or inner, that has learned from their word."""
+    def learned(disjoint: Literal["subject", "subject+answer"], column: str) -> int:
+        """Samples that a probe, outer or inner, has learned the word or subject of, and scores."""
+        words = answers[column].to_numpy()
         plan = fitting.design(answers, fitting.ProbeSettings(disjoint=disjoint))
         splits = [(plan.fold, k) for k in range(5)]
         splits += [(inner, i) for inner in plan.inner for i in range(5)]
@@ -155,5 +135,6 @@ def test_no_probe_has_learned_from_an_answer_that_it_scores_if_folds_are_to_be_s
             np.isin(words[fold == k], words[(fold != k) & (fold >= 0)]).sum() for fold, k in splits
         )
 
-    assert learned("subject") > 500
-    assert learned("subject+answer") == 0
+    assert learned("subject", "word") > 500
+    assert learned("subject", "subject") == learned("subject+answer", "subject") == 0
+    assert learned("subject+answer", "word") == 0

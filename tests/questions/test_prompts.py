@@ -12,8 +12,6 @@ from anchorscope.questions import prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import INSTRUCTION
 
-ROOT = Path(__file__).resolve().parents[2]
-FEW_SHOT = ROOT / "resources" / "few_shot"
 FIELDS = {"question": "question", "answers": ["answer"], "subject": "subject", "property": "prop"}
 ASKED = [
     {"question": "What is George Rankin's occupation?", "subject": "George Rankin",
@@ -86,7 +84,7 @@ def test_examples_are_short_spread_over_relations_and_chosen_by_the_seed() -> No
     assert again["id"].tolist() == chosen["id"].tolist()
 
 
-@pytest.mark.parametrize("name", ["llama-3", "qwen3", "falcon"])
+@pytest.mark.parametrize("name", ["qwen3", "falcon"])
 def test_chat_prompts_find_the_question_behind_the_template(byte_level, name: str) -> None:
     tokenizer = with_chat(byte_level, CHATS[name])
     for shown in (0, 3):
@@ -99,11 +97,6 @@ def test_chat_prompts_find_the_question_behind_the_template(byte_level, name: st
         assert frame["prompt"][0].count(INSTRUCTION) == shown + 1
         assert counts.notes.get("few-shot examples shown", 0) == shown
         assert frame["dropped"].tolist() == [None, None, "no question anchor"]
-    said = asked().assign(question=["user", "assistant", "end"])  # what templates say, too
-    frame = prompts.build(said, style="chat", tokenizer=tokenizer, examples=0)[0]
-    for row in frame.to_dict("records"):
-        before = row["prompt"][: row["question_start"]]
-        assert before.endswith(f"{INSTRUCTION}\n")
 
 
 def test_a_chat_shows_examples_of_other_relations_with_different_answers(byte_level) -> None:
@@ -118,26 +111,12 @@ def test_a_chat_shows_examples_of_other_relations_with_different_answers(byte_le
         assert relation not in set(shown["relation"])
         said = [squad_normalise(answer) for answer in row["shown"]]
         assert len(said) == len(set(said)) == len(shown) == 5
-    alone = prompts.build(questions_asked, pool.assign(relation="r0"), **chat, examples=5)[0]
-    assert [len(shown) for shown in alone["shown"]] == [5, 5, 5]  # its own, without others
     arounds = arounds_of(frame, questions_asked)
     again = prompts.build(questions_asked, None, **chat, around=dict(arounds))[0]
     assert list(again["prompt"]) == list(frame["prompt"]), "a saved detector asks as it was asked"
-    same = prompts.build(questions_asked, pool, style="few_shot", examples=5)[0]
-    assert len(set(map(tuple, same["shown"]))) == 1
 
 
-@pytest.mark.parametrize(("name", "n", "relations"), [("popqa", 16, 16), ("hotpot-qa", 20, 2)])
-def test_written_examples_are_of_all_relations_and_have_anchors(
-    name: str, n: int, relations: int
-) -> None:
-    rows = prompts.read_examples(FEW_SHOT / f"{name}.yaml")
-    frame, counts = questions.normalise(rows, prompts.EXAMPLE_FIELDS, split=None)
-    assert counts.kept == len(rows) == n and frame["relation"].nunique() == relations
-    assert prompts.build(frame, style="plain")[0]["dropped"].isna().all()
-
-
-@pytest.mark.parametrize("text", ["", "a: [", "- {question: q}", "question: q"])
+@pytest.mark.parametrize("text", ["", "- {question: q}"])
 def test_a_broken_file_of_examples_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(AnchorscopeError, match="x.yaml"):

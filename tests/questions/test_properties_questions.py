@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files
-from anchorscope.storage.errors import AnchorscopeError
 
 FIELDS = {
     "id": "id", "question": "q", "answers": ["a", "more"], "subject": "s", "property": "p",
@@ -91,24 +90,6 @@ def test_every_row_is_kept_or_counted_in_any_order_and_read_back_as_it_was_writt
         assert row["answers"] and all(isinstance(gold, str) and gold for gold in row["answers"])
         for place in row["anchors"] or []:
             assert 0 <= place["start"] < place["end"] <= len(row["question"])
-
-
-CELLS = st.recursive(
-    st.one_of(short, st.none(), st.booleans(), numbers),
-    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(short, inner, max_size=2)),
-    max_leaves=4,
-)
-
-
-@cases
-@given(rows(), st.sampled_from("q a s t r own id".split()), CELLS)
-def test_any_cell_is_taken_or_refused_in_words(
-    given: list[dict[str, Any]], column: str, cell: Any
-) -> None:
-    try:
-        normalised([*given, given[0] | {column: cell}])
-    except AnchorscopeError as error:
-        assert f"row {len(given) + 1}" in str(error.where) and error.do
 
 
 @cache

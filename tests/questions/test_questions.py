@@ -6,57 +6,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
-from anchorscope.questions import folds, questions, reading
-from anchorscope.questions.fields import NAMED, UNWRAPPED
+from anchorscope.questions import folds, questions
+from anchorscope.questions.fields import UNWRAPPED
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / ".." / "shared" / "data"
-CATALOGUE = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))["datasets"]
 PLAIN = {"question": "question", "answers": ["answer"]}
-REAL = {
-    "popqa/test.jsonl": "popqa",
-    "trivia_qa/validation.jsonl": "trivia-qa",
-    "hotpot_qa/validation.jsonl": "hotpot-qa",
-    "nq_open/validation.jsonl": "nq",
-}
 
 
 def table(rows: list[dict], fields: dict | None = None):
     return questions.normalise(rows, fields or PLAIN, split="test")
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_every_real_file_is_normalised(name: str) -> None:
-    if not (DATA / name).is_file():
-        pytest.skip(f"../shared/data/{name} is absent")
-    fields = CATALOGUE[REAL[name]]["fields"]
-    rows = reading.load_rows({"local": DATA / name, "fields": fields}, None)[0]
-    frame, counts = questions.normalise(rows, fields, split="x", source=name)
-    assert (counts.total, counts.kept) == (2000, len(frame))
-    # Their only golds are `---` and `)`.
-    nameless = {"nq_open/validation.jsonl": 2}.get(name, 0)
-    folded = int(frame["folded"].sum())
-    expected = {"no answers": nameless, "equal question folded": folded}
-    assert counts.dropped == {reason: n for reason, n in expected.items() if n}
-    assert frame["id"].is_unique and frame["answers"].map(len).min() >= 1
-    assert set(frame["question"]) <= {row["question"] for row in rows}, "text stays verbatim"
-
-
 @pytest.mark.parametrize("field", ["answers", "titles", "anchors"])
 @pytest.mark.parametrize(
     "cell",
     [
-        "['Town 1' 'Burgh 1']", "['Town 1'\n 'Burgh 1']", "['a' \"b's\"]", "[['a' 'b'], ['c']]",
-        "array(['a', 'b'], dtype=object)", "Index(['a'], dtype='object')", "['a' 'b' ... 'z']",
-        "['a', nan]", "[1990 1991]", "('a', 'b')", "(1912, 1913)", "{'a', 'b'}", "frozenset({'a'})",
-        "{'a': 1}", '{"a": 1}', "[Town 1, Burgh 1]", "{Town 1,Burgh 1}", 'c("a", "b")', "['a', 'b'",
-        "{}", "set()", "()", "0    a\n1    b\ndtype: str",
-        'shape: (1,)\nSeries: [str]\n[\n\t"a"\n]', "[np.str_('a'), np.str_('b')]",
-        "[np.str_('a')]", "[np.float64(1.0)]", "character(0)", '"[\\"a\\", \\"b\\"]"',
+        "['Town 1' 'Burgh 1']", "['Town 1'\n 'Burgh 1']", "array(['a', 'b'], dtype=object)",
+        "Index(['a'], dtype='object')", "['a' 'b' ... 'z']", "['a', nan]", "('a', 'b')",
+        "{'a', 'b'}", "{'a': 1}", "[Town 1, Burgh 1]", 'c("a", "b")', "['a', 'b'", "{}", "set()",
+        "0    a\n1    b\ndtype: str", "[np.str_('a')]", '"[\\"a\\", \\"b\\"]"',
     ],
 )  # fmt: skip
 def test_a_text_that_looks_like_a_list_but_is_none_is_refused_with_its_row(
@@ -78,10 +48,8 @@ def test_a_text_that_looks_like_a_list_but_is_none_is_refused_with_its_row(
         ('[\n  "a",\n  "b"\n]', ["a", "b"]), ("[('a', 'b'), ['c']]", ["a", "b", "c"]),
         ("['it\\'s', \"it's\"]", ["it's"]), ("[1990, 1991]", ["1990", "1991"]),
         ('["(1, 2)"]', ["(1, 2)"]), ("[REC]", ["[REC]"]), ("{x}", ["{x}"]),
-        ("f(x, y)", ["f(x, y)"]), ('"[Untitled]"', ['"[Untitled]"']),
-        ("[Sign(ed)]", ["[Sign(ed)]"]),
+        ('"[Untitled]"', ['"[Untitled]"']), ("[Sign(ed)]", ["[Sign(ed)]"]),
         ("(500) Days of Summer (film)", ["(500) Days of Summer (film)"]),
-        ("(foaled May 1, 1999)", ["(foaled May 1, 1999)"]), ("(Ely, Kent)", ["(Ely, Kent)"]),
         ("Ely, Kent", ["Ely, Kent"]), ("[sic", ["[sic"]),
         ("one", ["one"]), (["one", "one", "two"], ["one", "two"]), (9, ["9"]), (9.0, ["9"]),
         ([" ", None, "--", "x"], ["x"]), (["A", "The The"], ["A", "The The"]),
@@ -100,12 +68,9 @@ FULL = {**PLAIN, "subject": "s", "titles": "t", "relation": "r", "response": "sa
 @pytest.mark.parametrize(
     ("column", "cell", "kind"),
     [
-        ("question", ["Who?", "Where?"], "list"), ("question", {"text": "Who?"}, "dict"),
-        ("question", 7, "int"), ("answer", {"value": "gold"}, "dict"), ("answer", True, "bool"),
-        ("answer", [("en", "gold"), ("de", "Gold")], "tuple"),
-        ("s", 1984, "int"), ("t", ["Emma", 3.5], "float"), ("r", True, "bool"),
-        ("said", ["It is Melville.", "It is Poe."], "list"),
-        ("said", np.array(["a", "b"]), "list"), ("id", {"n": 1}, "dict"),
+        ("question", ["Who?", "Where?"], "list"), ("question", 7, "int"),
+        ("answer", {"value": "gold"}, "dict"), ("answer", True, "bool"),
+        ("s", 1984, "int"), ("t", ["Emma", 3.5], "float"), ("said", np.array(["a", "b"]), "list"),
     ],
 )  # fmt: skip
 def test_a_cell_that_is_no_text_is_refused_with_row_field_and_type(
@@ -143,12 +108,10 @@ def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
     assert golds == {frozenset({"gold", "other"}): 1, frozenset({"case counts"}): 0}
 
 
-def test_ids_that_are_replaced_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_ids_that_are_replaced_are_counted() -> None:
     ids = ["a", "b", "a", "", "c"]
     rows = [{"id": id_, "question": f"Who is {k}?", "answer": "x"} for k, id_ in enumerate(ids)]
     frame, counts = table(rows, {**PLAIN, "id": "id"})
-    said = f"the dataset: 2 {questions.SHARED_ID}"
-    assert [record.getMessage() for record in caplog.records] == [said]
     assert counts.kept == 5 and {"b", "c"} <= set(frame["id"]) and "a" not in set(frame["id"])
     assert frame["id"].is_unique
     assert counts.notes == {"rows without an id, which get a hash": 1, questions.SHARED_ID: 2}
@@ -174,7 +137,6 @@ def test_a_sample_hangs_on_ids_and_seed_alone_and_a_smaller_one_begins_a_larger(
         ("who wrote the song baker street", "who sang the song baker street"),
         ("Who directed Titanic?", "In what year was Titanic released?"),
         ("has blorp a ended", "has blorp b ended"),  # by its own anchors
-        ("what is titled so", "what else is titled so"),
         ("what is the subject", "what else is the subject"),
     ],
 )
@@ -182,29 +144,12 @@ def test_a_candidate_shares_no_question_or_subject_with_the_sample_however_it_is
     sampled: str, other: str
 ) -> None:
     own = {"anchors": ["blorp"]} if "blorp" in sampled else {}
-    own |= {"titles": ["T"]} if "titled" in sampled else {}
     own |= {"subject": "Emma"} if "subject" in sampled else {}
     rows: list[dict] = [{"question": q, "answer": "x", **own} for q in (sampled, other)]
     rows.append({"question": "who painted the mona lisa", "answer": "Leonardo"})
     frame, _ = table(rows, PLAIN | {name: name for name in own})
     chosen = questions.candidates(frame, frame[frame["question"] == sampled], seed=0)
     assert chosen["question"].tolist() == ["who painted the mona lisa"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "size", "sampled"),
-    [(2000, 2000, 1980), (2000, 100, 100), (2010, 2000, 1990), (50, None, 45), (9, 20, 9)],
-)
-def test_rows_are_held_back_only_where_too_few_would_be_left(
-    rows: int, size: int | None, sampled: int
-) -> None:
-    given = [{"id": i, "question": f"q{i}", "answer": f"gold {i}"} for i in range(rows)]
-    frame, _ = table(given, {**PLAIN, "id": "id"})
-    first, rest = questions.sample(frame, size, seed=0, hold_back=True)
-    plain, _ = questions.sample(frame, size, seed=0)
-    assert len(first) == sampled
-    assert plain["id"].tolist()[:sampled] == first["id"].tolist()
-    assert len(rest) == min(rows - sampled, questions.CANDIDATES)
 
 
 JUDGED = {**PLAIN, "response": "r", "label": "l"}
@@ -229,7 +174,7 @@ def test_a_users_label_is_taken_in_every_usual_spelling() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"l": label, "r": "x"} for label in ("maybe", 2, "2", 0.5, [])] + [{"l": 1, "r": None}]
+    "bad", [{"l": label, "r": "x"} for label in ("maybe", 2, 0.5)] + [{"l": 1, "r": None}]
 )
 def test_a_label_that_means_nothing_names_its_row(bad: dict) -> None:
     rows = [{"question": "q", "answer": "gold", "l": 0, "r": "x"}, {"question": "p", "answer": "a"}]
@@ -238,8 +183,8 @@ def test_a_label_that_means_nothing_names_its_row(bad: dict) -> None:
         table(rows, JUDGED)
 
 
-@pytest.mark.parametrize("ids", [None, ["x", "x", "x", "x", "x"], ["a", "b", "c", "d", "e"]])
-def test_two_responses_to_a_question_are_two_samples_of_one_fold(ids: list[str] | None) -> None:
+@pytest.mark.parametrize("ids", [[None] * 5, ["x"] * 5, [*"abcde"]])
+def test_two_responses_to_a_question_are_two_samples_of_one_fold(ids: list) -> None:
     cells = [
         ("Who  wrote Emma?", "Austen", "Jane Austen", 0),
         ("Who wrote Emma?", "Jane", "Emily Brontë", 1),
@@ -247,9 +192,9 @@ def test_two_responses_to_a_question_are_two_samples_of_one_fold(ids: list[str] 
         ("Who wrote Emma?", "Austen", None, None),
         ("Who wrote Ulysses?", "Joyce", "Jane Austen", 1),
     ]
-    rows = [dict(zip(("question", "answer", "r", "l"), row, strict=True)) for row in cells]
-    fields = JUDGED | ({"id": "id"} if ids else {})
-    rows = [row | {"id": id_} for row, id_ in zip(rows, ids or [None] * 5, strict=True)]
+    columns = ("id", "question", "answer", "r", "l")
+    rows = [dict(zip(columns, (i, *c), strict=True)) for i, c in zip(ids, cells, strict=True)]
+    fields = {**JUDGED, "id": "id"}
     frame, counts = table(rows, fields)
     said = frame.set_index("question").loc["Who wrote Emma?"]
     assert frame["id"].is_unique and len(frame) == 4
@@ -291,14 +236,11 @@ def test_a_users_own_anchors_survive_as_places_in_the_question(tmp_path: Path) -
 
 
 def test_own_anchors_without_a_place_are_counted_and_those_of_the_kept_text_are_kept() -> None:
-    frame, counts = table(own_rows(["Anna"], ["Anna", "Emma"], [[3, 99]], *[["Anna"]] * 9), OWN)
+    frame, counts = table(own_rows(["Anna"], ["Anna", "Emma"], [[3, 99]]), OWN)
     given = dict(zip(frame["id"], frame["anchors"], strict=True))
     assert given["0"] == given["2"] == [] and len(given["1"]) == 1
-    assert counts.notes["own anchors, text not in the question"] == 11
+    assert counts.notes["own anchors, text not in the question"] == 2
     assert counts.notes["own anchors, characters out of range"] == 1
-    named = [name for name in counts.notes if "Anna" in name]
-    assert named[0] == "own anchors, text not in the question: the dataset, row 1, `Anna`"
-    assert len(named) == NAMED
     texts = ["Is Emma  x?", "Is Emma x?", "Is Emma  x?", "Is Emma  x?"]
     rows = zip(own_rows(None, ["Emma"], ["x"], ["Emma"]), texts, strict=True)
     frame, counts = table([row | {"question": text} for row, text in rows], OWN)

@@ -16,14 +16,10 @@ def proxies(*questions: str) -> pd.DataFrame:
     [
         ("Who was the director of Stay?", "Who is the director of The Valley?", True),
         ("What city was Tom Fry born in?", "In which city is the Louvre?", True),
-        ("who plays joker in batman", "who played tom on as the world turns", True),
-        ("In what year was the Eiffel Tower released?", "when was the movie released", True),
         ("Are Viken Babikian and Don Manoukian actors?", "Is Emma Stone an actor?", True),
-        ("how many episodes of corrie", "How many episodes did Cheers have last season?", True),
         ("Who was the director of Stay?", "Who was the producer of Stay?", False),
         ("What is Tura the capital of?", "What is the capital of Togo?", False),
         ("when was hamlet written", "who wrote hamlet", False),
-        ("how many seasons of lost", "how long are seasons of lost", False),
     ],
 )
 def test_questions_that_ask_the_same_of_other_subjects_share_the_relation(

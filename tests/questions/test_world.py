@@ -8,7 +8,6 @@ import pytest
 from anchorscope.anchors import question_anchors
 from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import world
-from anchorscope.storage.errors import AnchorscopeError
 from validation import curriculum
 
 STYLES = list(world.STYLES)
@@ -27,14 +26,6 @@ def test_a_dataset_holds_the_planned_number_of_facts_in_two_wordings(planted) ->
     assert counts == dict.fromkeys(world.SCORED_KINDS, 60) | others
     assert (facts.groupby("subject").size() == 2).all()
     assert facts["question"].is_unique and facts["id"].is_unique
-
-
-def test_no_two_styles_share_a_subject_or_an_answer_word() -> None:
-    every = [WorldSettings(style=style) for style in STYLES]
-    worlds = [(world.facts(one), world.words(one)) for one in every]
-    used = [{*facts["subject"].str.lower(), *words["word"].str.lower()} for facts, words in worlds]
-    sizes = [facts["subject"].nunique() + len(words) for facts, words in worlds]
-    assert len(set.union(*used)) == sum(sizes)
 
 
 def test_a_word_that_could_go_either_way_is_right_as_often_as_wrong_among_the_samples(
@@ -83,39 +74,3 @@ def test_the_finder_finds_exactly_subject_and_property(planted) -> None:
     for fact in facts.itertuples():
         spans = question_anchors.find(fact.question, subject=fact.subject, property=fact.property)
         assert {fact.question[s.start : s.end] for s in spans} == {fact.subject, fact.property}
-
-
-def test_the_seed_decides_everything() -> None:
-    one, again, other = (
-        world.facts(WorldSettings(style="trivia", seed=seed)) for seed in (3, 3, 4)
-    )
-    pd.testing.assert_frame_equal(one, again)
-    assert set(one["subject"]) != set(other["subject"])
-
-
-@pytest.mark.parametrize(("key", "value"), [("scored", 400), ("words_per_group", 10)])
-def test_a_world_larger_than_its_names_is_refused(key: str, value: int) -> None:
-    with pytest.raises(AnchorscopeError, match="a style can make"):
-        world.facts(WorldSettings(style="trivia", **{key: value}))
-
-
-def test_strangers_are_named_by_no_question(planted) -> None:
-    facts, words = planted
-    style = next(name for name in STYLES if world.facts(WorldSettings(style=name)).equals(facts))
-    names = world.strangers(style, seed=0, questions=facts)
-    assert len(names) > 100 and not set(names) & set(facts["subject"])
-    rows = curriculum.strangers(facts, words, names, rows=300, seed=0)
-    assert not {row.question for row in rows} & set(facts["question"])
-    group = dict(zip(words["word"], words["group"], strict=True))
-    graded = {(group[row.answer], row.right) for row in rows}
-    assert ("always", False) not in graded and ("never", True) not in graded
-
-
-def test_the_guess_about_an_unseen_fact_is_right_as_often_as_its_word_is(planted) -> None:
-    facts, words = planted
-    unseen = facts[facts["kind"] == "unseen"].drop_duplicates("subject")
-    for relation, some in unseen.groupby("relation"):
-        own = words[words["relation"] == relation]
-        for name, part in own.groupby("group"):
-            right = [word in golds for golds in some["answers"] for word in part["word"]]
-            assert sum(right) / len(right) == pytest.approx(world.GROUP_RATES[name], abs=0.15)
