@@ -23,17 +23,6 @@ def write(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def register(folder: Path) -> None:
-    """Name it in the registry of a folder of packages, as the page says."""
-    registry = folder / "registry.py"
-    text = registry.read_text(encoding="utf-8")
-    first, records = "from anchorscope.experiments.experiment", "RECORDS = ("
-    text = text.replace(first, f"from anchorscope.experiments import {NAME}\n{first}", 1)
-    text = text.replace(records, f"{records}{NAME}.EXPERIMENT, ", 1)
-    assert text.count(NAME) == 2
-    registry.write_text(text, encoding="utf-8")
-
-
 def write_method(folder: Path) -> Method:
     """Write the method's module into a folder of methods; its record."""
     ((name, text),), (record,) = MODULE.findall(PAGE), RECORD.findall(PAGE)
