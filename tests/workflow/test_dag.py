@@ -59,12 +59,6 @@ def test_a_limit_has_a_root_of_its_own(tiny_run):
     assert tiny_run.planned("tiny", "--config", "limit=50") == anew
 
 
-def test_retrain_trains_every_recipe_and_other_seeds(fresh):
-    # Four worlds and null-question; two models calibrated, seven others; two further seeds.
-    both = fresh.planned("retrain", "retrain-seeds")
-    assert both == {"dataset": 5, "train": 11, "model": 2}
-
-
 def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path):
     """Drawn by path, a figure of a read-out that no target draws needs no passes of its own."""
     clone = tiny_run.copy(tmp_path / "clone")

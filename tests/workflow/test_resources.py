@@ -90,20 +90,6 @@ def test_what_was_measured_on_the_clusters_card_takes_the_place_of_the_estimate(
     assert runtime(Jobs(other, h100, trials=measured.trials)) == runtime(Jobs(other, h100))
 
 
-@pytest.mark.parametrize(
-    ("name", "card", "same"),
-    [
-        ("h100", "NVIDIA H100 80GB HBM3", True),
-        ("nvidia_a100-sxm4-80gb", "NVIDIA A100-SXM4-80GB", True),
-        ("a10", "NVIDIA A100-SXM4-80GB", False),
-        ("l40", "NVIDIA L40S", False),
-        ("", "NVIDIA L40S", False),
-    ],
-)
-def test_the_name_of_a_cluster_for_a_card_is_told_from_that_of_another(name, card, same):
-    assert trials.same_card(name, card) is same
-
-
 def test_the_size_of_a_model_is_that_of_its_files_once_all_are_here(tmp_path, monkeypatch):
     chosen = config()
     assert resources.weights_gb(chosen, "llama-3-8b") == 24, "until then that of its GPUs"

@@ -78,13 +78,6 @@ def token(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return secret
 
 
-def test_no_error_holds_the_token(token):
-    error = AnchorscopeError(f"no {token}", f"https://u:{token}@host", f"use {token}")
-    for text in (str(error), repr(error), error.what, str(error.where), str(error.do)):
-        assert token not in text and "<token>" in text
-    assert redacted("plain") == "plain"
-
-
 @pytest.mark.parametrize(
     ("said", "left"),
     [

@@ -60,30 +60,22 @@ def job(root: Path, name: str = "d") -> SimpleNamespace:
     )
 
 
-def test_a_run_is_refused_while_a_job_of_another_makes_one_of_its_cells(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", ["activations", "train"])
+def test_a_run_is_refused_while_a_job_of_another_makes_its_product(
+    tmp_path: Path, rule: str
+) -> None:
     mine, other = job(tmp_path), job(tmp_path, "d2")
-    with locks.held(tmp_path, mine.output[0]):
+    if rule == "train":
+        made = str(tmp_path / "models/m")
+        mine = SimpleNamespace(**vars(mine) | {"rule": rule, "output": [made]})
+        mine.wildcards = Wildcards(model="m")
+    with stage(mine):
         around.refuse_held([other])
-        with pytest.raises(AnchorscopeError, match="activations/m/d") as caught:
+        with pytest.raises(AnchorscopeError, match=mine.output[0]) as caught:
             around.refuse_held([other, mine])
-    for part in (f"process {os.getpid()} on ", "dataset d", "same command again"):
+    for part in (f"process {os.getpid()} on ", "model m", "same command again"):
         assert part in str(caught.value)
     around.refuse_held([other, mine])
-
-
-def test_a_model_is_trained_by_one_run_at_a_time_and_short_jobs_hold_no_lock(
-    tmp_path: Path,
-) -> None:
-    made = str(tmp_path / "models/m")
-    train = SimpleNamespace(
-        rule="train", wildcards=Wildcards(model="m"), input=[], output=[made], log=[]
-    )
-    locate = SimpleNamespace(**vars(train) | {"rule": "model", "output": [f"{made}.json"]})
-    with stage(train), pytest.raises(AnchorscopeError, match="models/m") as caught:
-        around.refuse_held([locate, train])
-    assert f"process {os.getpid()} on " in str(caught.value)
-    with stage(locate):
-        around.refuse_held([locate, train])
 
 
 @pytest.mark.parametrize(("same", "made"), [(True, True), (False, True), (True, False)])
