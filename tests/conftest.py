@@ -50,32 +50,24 @@ WIDTH = 32
 
 def _byte_level() -> Any:
     """Byte-level BPE without a start token, as Qwen has it."""
-    tokenizer = Tokenizer(models.BPE())
+    tokenizer, end = Tokenizer(models.BPE()), "<|endoftext|>"
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=340,
-        special_tokens=["<|endoftext|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    every = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=[end], initial_alphabet=every)
     tokenizer.train_from_iterator(CORPUS * 4, trainer)
-    return tokenizer, {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+    return tokenizer, {"eos_token": end, "pad_token": end}
 
 
 def _metaspace() -> Any:
     """Metaspace BPE with byte fallback and a start token, as Llama 2 and Mistral have it."""
-    special = ["<unk>", "<s>", "</s>"]
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
     tokenizer.decoder = decoders.Sequence(
         [decoders.ByteFallback(), decoders.Fuse(), decoders.Metaspace(prepend_scheme="first")]
     )
-    trainer = trainers.BpeTrainer(
-        vocab_size=420,
-        special_tokens=[*special, *(f"<0x{byte:02X}>" for byte in range(256))],
-        show_progress=False,
-    )
+    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=special)
     # Other letters than these become bytes; a limit on the alphabet would break ties by chance.
     tokenizer.train_from_iterator([text for text in CORPUS if text.isascii()] * 4, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(

@@ -16,10 +16,8 @@ RECORD = re.compile(r"```python\n(Method\(.*?\))\n```", re.S)
 
 def write(folder: Path) -> None:
     """Write the experiment's package below a folder of packages."""
-    files = FILE.findall(PAGE)
-    assert len(files) == 4
-    for name, text in files:
-        (folder / name).parent.mkdir(exist_ok=True)
+    (folder / NAME).mkdir()
+    for name, text in FILE.findall(PAGE):
         (folder / name).write_text(text, encoding="utf-8")
 
 

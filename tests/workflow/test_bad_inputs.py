@@ -1,6 +1,5 @@
 """Bad input ends with one clear message, a non-zero exit, and nothing half-written."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import around
 
 FIELDS = {"question": "question", "answers": ["answer"]}
-GOOD_ROW = '{"question": "Who wrote Faust?", "answer": "Goethe"}'
 BAD = yaml.safe_load((PROJECT / "tests/data/bad_inputs.yaml").read_text(encoding="utf-8"))
 SHIPPED = ("datasets/popqa", "models/llama-3.2-1b")
 EXPECTED = {f"{kind}/{name}": one["says"] for kind in BAD for name, one in BAD[kind].items()}
@@ -51,9 +49,7 @@ def bad_models(folder: Path, good: Path) -> dict[str, Any]:
         if "lacks" in one:
             ignored = shutil.ignore_patterns(one["lacks"])
             shutil.copytree(good, folder / name, ignore=ignored)
-    known = folder / "no-adapter" / "config.json"
-    changed = json.loads(known.read_text(encoding="utf-8")) | {"model_type": "t5"}
-    known.write_text(json.dumps(changed), encoding="utf-8")
+    (folder / "no-adapter" / "config.json").write_text('{"model_type": "t5"}', encoding="utf-8")
     names = [name for name in BAD["models"] if f"models/{name}" not in SHIPPED]
     return {name: {"local": str(folder / name), "prompt": "plain"} for name in names}
 
@@ -114,7 +110,7 @@ def test_a_source_that_was_found_is_looked_up_wholly_before_a_job_can_delete_its
     folder, rows = tmp_path / "model", tmp_path / "rows.jsonl"
     shutil.copytree(checkpoint("llama"), folder)
     (folder / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
-    rows.write_text(f"{GOOD_ROW}\n{{", encoding="utf-8")
+    rows.write_text("{", encoding="utf-8")
     (found := tmp_path / "found").touch()
     local = {"local": str(folder), "hub": None}
     around.check_sources([job("model", found, model=local, names_prompt=True)])
