@@ -65,11 +65,7 @@ class Workspace:
 
     def planned(self, *arguments: str, change: Mapping[str, Any] | None = None) -> dict[str, int]:
         """Jobs that a run would start: rule → count, without the targets' own and `total`."""
-        return counted(self.dry(*arguments, change=change))
-
-    def dry(self, *arguments: str, change: Mapping[str, Any] | None = None) -> str:
-        """What a dry run says."""
-        return said(self.run("-n", *arguments, change=change))
+        return counted(said(self.run("-n", *arguments, change=change)))
 
     def copy(self, root: Path) -> Workspace:
         """A copy of all of it, products, times and snakemake's records included."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from workflow import SHIPPED, TINY, merged
+from workflow import SHIPPED, TINY, merged, said
 
 from anchorscope import Detector
 from anchorscope.models import loading
@@ -84,8 +84,8 @@ def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(tmp_path, fresh):
     message = re.compile(r"    message:\n.*\n")  # in its place a dry run shows the resources
     rule.write_text(message.sub("", rule.read_text("utf-8")), encoding="utf-8")
     targets = [f"results/answers/{cell}.parquet" for cell in ("llama-3-70b/nq", SMALL)]
-    said = clone.dry(*targets)
-    assert "gpu=2, device=auto" in said and "gpu=0, device=cpu" in said
+    text = said(clone.run("-n", *targets))
+    assert "gpu=2, device=auto" in text and "gpu=0, device=cpu" in text
 
 
 def test_the_report_and_a_detector_are_made_once_and_the_detector_scores_like_its_figure(

@@ -1,4 +1,4 @@
-"""The workflow elsewhere: in another folder, and as a module of another Snakefile."""
+"""The workflow as a module of another Snakefile."""
 
 import shutil
 import subprocess
@@ -52,8 +52,3 @@ def test_a_module_from_a_git_host_has_the_files_of_its_commit(fresh, tmp_path):
     assert (project / QUESTIONS).is_file()
     (files,) = (project / ".snakemake" / "anchorscope").iterdir()
     assert (files / "resources" / "figure" / "page.html").is_file()
-
-
-def test_a_run_in_a_folder_without_a_config_takes_that_of_the_project(fresh, tmp_path):
-    asked = ("-s", str(fresh.root / "Snakefile"), "-n", "demo")
-    assert counted(said(call(tmp_path, fresh.environment(), *asked)))["delta_p"] == 8

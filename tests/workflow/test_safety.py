@@ -84,7 +84,6 @@ def token(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
         ("Bearer hf_oauth_eyJhbGciOiJF.abc-def_0, refused", "Bearer <token>, refused"),
         ("http://user:p@ss@proxy:3128/x, c@d", "http://<token>@proxy:3128/x, c@d"),
         ("https://ghs_0123@host/a@b", "https://<token>@host/a@b"),
-        ("hf_hub_download", "hf_hub_download"),
         ("/data/hf_experiments/hf_rows.parquet", "/data/hf_experiments/hf_rows.parquet"),
     ],
 )
