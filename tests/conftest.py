@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import workflow
 from filelock import FileLock
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from anchorscope.models.families import FAMILIES
 
@@ -18,20 +19,14 @@ FIRST = (
     "test_figures", "test_figure_page", "test_faults", "test_dag", "test_bad_inputs", "test_docs",
     "test_shipped", "test_benchmarks",
 )  # fmt: skip
-"""Files that take longest. While `test_end_to_end` makes the run that `test_faults` and those after
-it share, other processes have files that need none."""
+"""Files that take longest; those before `test_end_to_end` do not need the run that it makes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that none is left to one process when the others are done.
-
-    And long tests are left out, by name, unless `LONG_TESTS` is set.
-    """
-    if not os.environ.get("LONG_TESTS"):
-        reason = "takes long: make test-all"
-        for item in items:
-            if item.get_closest_marker("long"):
-                item.add_marker(pytest.mark.skip(reason=reason))
+    """The longest files first, for even loads; long tests only if `LONG_TESTS` is set."""
+    for item in items:
+        if item.get_closest_marker("long") and not os.environ.get("LONG_TESTS"):
+            item.add_marker(pytest.mark.skip(reason="takes long: make test-all"))
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(FIRST)))
 
@@ -55,45 +50,30 @@ WIDTH = 32
 
 def _byte_level() -> Any:
     """Byte-level BPE without a start token, as Qwen has it."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.BPE())
+    tokenizer, end = Tokenizer(models.BPE()), "<|endoftext|>"
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=340,
-        special_tokens=["<|endoftext|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    every = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=[end], initial_alphabet=every)
     tokenizer.train_from_iterator(CORPUS * 4, trainer)
-    return tokenizer, {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+    return tokenizer, {"eos_token": end, "pad_token": end}
 
 
 def _metaspace() -> Any:
     """Metaspace BPE with byte fallback and a start token, as Llama 2 and Mistral have it."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-
-    special = ["<unk>", "<s>", "</s>"]
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
     tokenizer.decoder = decoders.Sequence(
         [decoders.ByteFallback(), decoders.Fuse(), decoders.Metaspace(prepend_scheme="first")]
     )
-    trainer = trainers.BpeTrainer(
-        vocab_size=420,
-        special_tokens=[*special, *(f"<0x{byte:02X}>" for byte in range(256))],
-        show_progress=False,
-    )
+    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=special)
     # Other letters than these become bytes; a limit on the alphabet would break ties by chance.
     tokenizer.train_from_iterator([text for text in CORPUS if text.isascii()] * 4, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
     )
     return tokenizer, {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
-
-
-TOKENIZERS = {"byte_level": _byte_level, "metaspace": _metaspace}
 
 
 def final_norm(loaded: Any) -> Any:
@@ -106,7 +86,7 @@ def tokenizer(name: str) -> Any:
     """A fast tokenizer trained on CORPUS: `byte_level` or `metaspace`."""
     from transformers import PreTrainedTokenizerFast
 
-    trained, special = TOKENIZERS[name]()
+    trained, special = {"byte_level": _byte_level, "metaspace": _metaspace}[name]()
     return PreTrainedTokenizerFast(tokenizer_object=trained, **special)
 
 
@@ -122,11 +102,10 @@ def config(family: str, vocabulary: int) -> Any:
     }  # fmt: skip
     if family not in ("gpt_neox", "gpt2", "falcon"):
         sizes |= {"num_key_value_heads": 2, "head_dim": 8}
-    if family in ("qwen3_moe", "mixtral"):
-        experts = {"qwen3_moe": "num_experts", "mixtral": "num_local_experts"}[family]
+    if experts := {"qwen3_moe": "num_experts", "mixtral": "num_local_experts"}.get(family):
         sizes |= {experts: 4, "num_experts_per_tok": 2, "moe_intermediate_size": WIDTH}
     if family == "phi3":
-        sizes |= {"pad_token_id": 0}
+        sizes["pad_token_id"] = 0
     if family == "mistral":
         sizes |= {"sliding_window": WINDOW}
     if family == "gemma3_text":
@@ -164,11 +143,7 @@ def load(checkpoint: Callable[..., Path]) -> Callable[..., Any]:
     """`load(family, tokenizer="byte_level")`: that model loaded; shared, so leave it unchanged."""
     from anchorscope.models import loading
 
-    @cache
-    def loaded(family: str, name: str = "byte_level") -> Any:
-        return loading.load(checkpoint(family, name))
-
-    return loaded
+    return cache(lambda *names: loading.load(checkpoint(*names)))
 
 
 @pytest.fixture(scope="session")
@@ -192,13 +167,12 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # which all processes share
-    made, finished = folder / "tiny-run", folder / "tiny-run.finished"
-    with FileLock(folder / "tiny-run.lock"):
+    shared, finished = workflow.Workspace(folder / "made", workflow.TINY), folder / "finished"
+    with FileLock(folder / "made.lock"):
         if not finished.exists():
-            shutil.rmtree(made, ignore_errors=True)  # left by a process whose run failed
-            workflow.workspace(made, workflow.TINY).build()
+            shutil.rmtree(shared.root, ignore_errors=True)  # left by a process whose run failed
+            workflow.workspace(shared.root, workflow.TINY).build()
             finished.touch()
-    shared = workflow.Workspace(made, workflow.TINY)
     return shared.copy(tmp_path_factory.mktemp("tiny") / "clone")
 
 

@@ -17,16 +17,9 @@ import yaml
 from anchorscope.config import shipped
 
 PROJECT = Path(__file__).resolve().parents[1]
-PARTS = (
-    "Snakefile",
-    "config.yaml",
-    "rules",
-    "scripts",
-    "envs",
-    "anchorscope",
-    "validation",
-    "resources",
-)
+PARTS = "Snakefile config.yaml rules scripts envs anchorscope validation resources".split()
+TOKEN = "hf_PlantedInTheEnvironmentOfEveryRun"
+"""It must turn up in no file."""
 SHIPPED = shipped.complete(yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8")))
 """What a fresh clone runs with: config.yaml and the catalogue."""
 TINY: dict[str, Any] = yaml.safe_load((PROJECT / "tests/data/tiny.yaml").read_text("utf-8"))
@@ -39,11 +32,7 @@ TINY["calibration"]["nulls"] = {
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with `change` merged in, as snakemake merges config files."""
-    both = dict(base)
-    for key, value in change.items():
-        nested = isinstance(value, Mapping) and isinstance(both.get(key), Mapping)
-        both[key] = merged(both[key], value) if nested else value
-    return both
+    return shipped.laid_over(change, base)
 
 
 @dataclass(frozen=True)
@@ -59,32 +48,24 @@ class Workspace:
 
     def catalogue(self) -> dict[str, Any]:
         """The config of a run without further changes, less the shipped catalogue."""
-        base = yaml.safe_load((self.root / "config.yaml").read_text(encoding="utf-8"))
-        return merged(base, self.overlay)
+        return merged(yaml.safe_load((self.root / "config.yaml").read_text("utf-8")), self.overlay)
 
     def run(
-        self, *arguments: str, change: Mapping[str, Any] | None = None
+        self, *arguments: str, change: Mapping[str, Any] | None = None, **how: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Run snakemake here, offline, with an empty hub cache; stdout and stderr are text."""
+        """Run snakemake here, offline, with an empty hub cache; `how` goes to `call`."""
         overlay = self.root / "overlay.yaml"
         overlay.write_text(yaml.safe_dump(merged(self.overlay, change or {})), encoding="utf-8")
         files = ("--configfile", "config.yaml", overlay.name)
-        return call(self.root, self.environment(), *arguments, *files)
+        return call(self.root, self.environment(), *arguments, *files, **how)
 
     def build(self, *arguments: str, change: Mapping[str, Any] | None = None) -> None:
         """Run, and expect that it goes well."""
-        done = self.run(*arguments, change=change)
-        assert done.returncode == 0, done.stdout + done.stderr
+        said(self.run(*arguments, change=change))
 
     def planned(self, *arguments: str, change: Mapping[str, Any] | None = None) -> dict[str, int]:
         """Jobs that a run would start: rule → count, without the targets' own and `total`."""
-        return counted(self.dry(*arguments, change=change))
-
-    def dry(self, *arguments: str, change: Mapping[str, Any] | None = None) -> str:
-        """What a dry run says."""
-        done = self.run("-n", *arguments, change=change)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        return counted(said(self.run("-n", *arguments, change=change)))
 
     def copy(self, root: Path) -> Workspace:
         """A copy of all of it, products, times and snakemake's records included."""
@@ -97,6 +78,7 @@ class Workspace:
         return kept | {
             "HF_HOME": str(self.root / "empty-hub"),
             "HF_HUB_OFFLINE": "1",
+            "HF_TOKEN": TOKEN,
             "XDG_CACHE_HOME": str(self.root / "cache"),
             "OMP_NUM_THREADS": "1",
             "ANCHORSCOPE_CPU": "1",
@@ -123,27 +105,30 @@ def call(
     )
 
 
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """What a run that goes well says."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def workspace(root: Path, overlay: Mapping[str, Any] | None = None) -> Workspace:
     """A fresh clone, as it were: no products, no records."""
     root.mkdir(parents=True, exist_ok=True)
     forget = shutil.ignore_patterns("__pycache__", "*.draft")
-    for name in PARTS:
-        source = PROJECT / name
+    for source in (PROJECT / name for name in PARTS):
         if source.is_dir():
-            shutil.copytree(source, root / name, ignore=forget)
+            shutil.copytree(source, root / source.name, ignore=forget)
         else:
-            shutil.copy2(source, root / name)
+            shutil.copy2(source, root)
     return Workspace(root, overlay or {})
 
 
-def counted(said: str) -> dict[str, int]:
+def counted(text: str) -> dict[str, int]:
     """Job stats of a dry run: rule → count. Targets and `total` make nothing, so they are left."""
-    if "Nothing to be done" in said:
-        return {}
-    table = re.search(r"^Job stats:\n.*\n[- ]+\n((?:\S+ +\d+\n)+)", said, re.MULTILINE)
-    assert table, said
-    jobs = dict(re.findall(r"^(\S+) +(\d+)$", table[1], re.MULTILINE))
-    return {rule: int(count) for rule, count in jobs.items() if rule in STAGES}
+    table = re.search(r"^Job stats:\n.*\n[- ]+\n((?:\S+ +\d+\n)+)", text, re.MULTILINE)
+    assert table or "Nothing to be done" in text, text
+    jobs = re.findall(r"^(\S+) +(\d+)$", table[1] if table else "", re.MULTILINE)
+    return {rule: int(count) for rule, count in jobs if rule in STAGES}
 
 
 STAGES = frozenset(

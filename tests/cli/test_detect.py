@@ -47,7 +47,6 @@ def test_rows_of_a_file_are_scored(run: Any, clone: Path, saved: Detector) -> No
         (["detector", "--rows", "empty.jsonl"], "row 2"),
         (["detector", "--rows", "few.jsonl", "--model", "far/away"], "far/away"),
         (["checkpoint", "--rows", "few.jsonl"], "no detector: .*detector.json"),
-        (["nowhere", "--rows", "few.jsonl"], "no detector: .*detector.json"),
         (["moved", "--rows", "few.jsonl"], "does not say where its model is"),
     ],
 )

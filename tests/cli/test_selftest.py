@@ -10,7 +10,7 @@ from conftest import ALL_FAMILIES
 
 from anchorscope.cli import cli_like, cli_selftest, main as cli
 from anchorscope.models import loading
-from anchorscope.passes import batches, interventions, runner
+from anchorscope.passes import batches, runner
 from anchorscope.storage.files import read_json
 from anchorscope.workflow import trials
 
@@ -93,14 +93,6 @@ def test_a_model_of_the_catalogue_or_of_a_folder_is_tried_and_what_was_found_is_
     assert read_json(trials.FILE)["verdicts"] == []
 
 
-def test_a_shape_that_is_not_here_is_that_of_the_hub(clone, monkeypatch):
-    config = cli.read([])
-    fetched = {"model_type": "llama"}
-    monkeypatch.setattr(loading, "fetch_config", lambda *given: fetched if given[0] else None)
-    assert cli_like.shape_of(config, "open") == fetched
-    assert cli_like.shape_of(config, "near") != fetched
-
-
 @pytest.mark.parametrize(
     ("name", "code", "error", "do"),
     [
@@ -139,20 +131,6 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_allocated(run, 
     assert "16.1 GB of weights in bfloat16" in said.err and "16.5 GB are free" in said.err
 
 
-@pytest.mark.parametrize("limit", [300, 1_000, 8_191, 8_192, 20_000, 100_000, 200_000])
-def test_the_search_comes_within_an_eighth_of_the_limit_of_memory(limit):
-    sizes: list[int] = []
-
-    def fits(size: int) -> bool:
-        sizes.append(size)
-        return size <= limit
-
-    found = cli_like.largest_batch(fits, start=8_192, most=131_072)
-    best = min(limit, 131_072)
-    assert found <= best <= found + max(found // 8, cli_like.LEAST)
-    assert len(sizes) <= 10 and max(sizes) <= max(8_192, min(2 * limit, 131_072))
-
-
 @pytest.mark.parametrize("limit", [700, 3_000, 0])
 def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatch, limit):
     """Passes of more tokens than the limit run out of memory."""
@@ -178,34 +156,6 @@ def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatc
     assert trial.batch_tokens == min(900, trial.largest_batch_tokens)
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_a_trial_passes_full_batches_under_every_condition(family, checkpoint, quick):
-    shape = loading.read_config(checkpoint(family))
-    loaded, config = loading.build(shape, "float32", CPU), cli.read([quick])
-    work = cli_like._work(config, "few_shot", loaded)
-    conditions = interventions.on(config.conditions.model_dump())
-    rows = sum(not one.own_batch for one, _ in conditions)
-    tokens = 3 * rows * (work.prompt + cli_like.ANSWER)
-    assert cli_like.passes(loaded, work, tokens) == 3
-    assert cli_like.answer(loaded, work, 5 * (work.prompt + 4)) == 5
-    made = cli_like._samples(work, 4)
-    plan = cli_like.batches.arrange(made, conditions, batch_tokens=10**6)
-    measured = {row.condition for batch in plan.batches for row in batch.rows}
-    assert measured == {one.name for one, _ in conditions} > {"crossed-gold", "knockout"}
-    assert plan.head == work.shared
-
-
-def test_times_of_a_figure_name_the_models_that_were_not_tried(clone):
-    (clone / "two.yaml").write_text("figures: {two: {models: [near, taught], datasets: [rows]}}")
-    config = cli.read([Path("two.yaml")])
-    one = made(config)
-    trials.keep(one)
-    said = "\n".join(cli_like.lines(one, config))
-    assert "batch_tokens   4,096 is about the largest that fits; 32,768 are used, or fewer" in said
-    assert "one dataset    100 min for 2,000 questions: answers 33 min, activations 33 min" in said
-    assert "two: 30 s, without taught, not tried here" in said and "mine: 30 s\n" in said
-
-
 def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(run):
     config = cli.read([])
     trials.keep(made(config))
@@ -214,12 +164,9 @@ def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(
     assert said.about("time") == [("ok", time)]
     assert ("warning", "near: batches of 32,768 tokens do not fit, so they are halved; set "
             "`batch_tokens: 4096`") in said.about("gpu")  # fmt: skip
-    trials.keep(made(config, batch_tokens=1024))  # all that was tried fits
-    assert run("check", "mine", "remote").about("gpu") == said.about("gpu")[:-1]
-    for changes in ({"settings": "other"}, {"card": "another card"}):
-        trials.FILE.unlink()
-        trials.keep(made(config, **changes))
-        assert run("check", "mine").about("time") == []
+    trials.FILE.unlink()
+    trials.keep(made(config, card="another card"))
+    assert run("check", "mine").about("time") == []
 
 
 def made(config: Any, **changes: Any) -> trials.Trial:

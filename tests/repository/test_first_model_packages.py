@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-import yaml
-from workflow import PROJECT
 
 from anchorscope.storage.errors import AnchorscopeError
 from tools import first_model
@@ -57,13 +55,3 @@ def test_nothing_is_downloaded_before_the_terms_are_accepted(
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(WHOLE)
     first_model.fetch(path)  # what is there is not fetched again
-
-
-def test_the_figure_shows_every_model_that_is_fetched() -> None:
-    both = [
-        yaml.safe_load((PROJECT / "resources" / name).read_text("utf-8"))
-        for name in ("first-model.yaml", "first-model-gemma.yaml")
-    ]
-    models = both[0]["models"] | both[1]["models"]
-    shown = [models[name] for name in both[1]["figures"]["first-model"]["models"]]
-    assert [f"{Path(model['local']).name}.gguf" for model in shown] == [*MODELS]

@@ -1,7 +1,6 @@
 """The rehearsal: its tokenizers, checkpoints and rows are what they stand for."""
 
 import base64
-import json
 import shutil
 import zipfile
 from collections.abc import Iterable
@@ -16,19 +15,10 @@ from workflow import PROJECT
 
 from anchorscope.config import shipped
 from anchorscope.models import answers, loading, vocabulary
-from anchorscope.models.generation import Ending
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_json
 from anchorscope.styles import Example, style_of
 from anchorscope.workflow.config import read
-from tools import (
-    first_model,
-    random_checkpoint,
-    real_tokenizers,
-    rehearsal,
-    rehearsal_rows,
-    tried_tokenizers,
-)
+from tools import first_model, random_checkpoint, real_tokenizers, rehearsal, rehearsal_rows
 from tools.real_tokenizers import PUBLISHED, Published
 
 WORDS = (b"the", b" the", b"\n\n", b"an", b"sw", b"er", b" an", b" answer")
@@ -75,27 +65,21 @@ def test_tokenizers_of_ranks_give_texts_back_and_survive_being_saved(
 
 
 @pytest.mark.parametrize(
-    ("name", "prompt", "closing"),
+    ("name", "turn", "closing"),
     [
-        (
-            "llama-3-instruct",
-            "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nAnswer:",
-            "<|eot_id|>",
-        ),
-        ("qwen3", "<|im_start|>assistant\n<think>\n\n</think>\n\nAnswer:", "<|im_end|>"),
+        ("llama-3-instruct", "<|start_header_id|>assistant<|end_header_id|>", "<|eot_id|>"),
+        ("qwen3", "<|im_start|>assistant\n<think>\n\n</think>", "<|im_end|>"),
     ],
 )
 def test_chat_templates_end_prompts_and_turns_as_published(
-    name: str, prompt: str, closing: str, tmp_path: Path
+    name: str, turn: str, closing: str, tmp_path: Path
 ) -> None:
     tokenizer, style = tiny(name, tmp_path), style_of("chat")
-    around = style.around(EXAMPLES, tokenizer)
-    assert around.after.endswith(prompt)
+    assert style.around(EXAMPLES, tokenizer).after.endswith(f"{turn}\n\nAnswer:")
     model: Any = SimpleNamespace(generation_config=None)
-    ending: Ending = answers.ending_of(model, tokenizer, style)
+    ending = answers.ending_of(model, tokenizer, style)
     assert tokenizer.decode(list(ending.closing)) == closing
-    (bare,) = [style.around([], tokenizer).after]
-    assert bare.endswith(prompt.removesuffix("Answer:"))
+    assert style.around([], tokenizer).after.endswith(f"{turn}\n\n")
 
 
 @pytest.fixture
@@ -150,12 +134,10 @@ def test_a_checkpoint_has_the_shape_given_and_finite_logits_that_vary(
     tied: bool, tokenizer: Any, tmp_path: Path
 ) -> None:
     shape = TINY | {"vocab_size": len(tokenizer), "tie_word_embeddings": tied}
-    folder = tmp_path / "model"
-    random_checkpoint.write(shape, tokenizer, folder, layers=2)
-    loading.check(folder)
-    loaded = loading.load(folder, dtype="bfloat16")
-    assert loaded.model.config.num_hidden_layers == 2
-    assert loaded.model.config.hidden_size == shape["hidden_size"]
+    random_checkpoint.write(shape, tokenizer, tmp_path, layers=2)
+    loaded = loading.load(tmp_path, dtype="bfloat16")
+    config = loaded.model.config
+    assert (config.num_hidden_layers, config.hidden_size) == (2, shape["hidden_size"])
     rows = [tokenizer.encode(text) for text in ("the answer", "an answer", "answers")]
     logits = [loaded.model(torch.tensor([row])).logits[0, -1].float() for row in rows]
     assert all(bool(one.isfinite().all()) and 0.3 < float(one.std()) < 3 for one in logits)
@@ -175,8 +157,6 @@ def test_a_checkpoint_is_drawn_by_names_and_not_written_twice(
     before = files[0].stat().st_mtime_ns
     random_checkpoint.write(shape, tokenizer, tmp_path / "one")
     assert files[0].stat().st_mtime_ns == before
-    random_checkpoint.write(shape, tokenizer, tmp_path / "one", layers=1)
-    assert read_json(tmp_path / "one" / "config.json")["num_hidden_layers"] == 1
 
 
 def test_a_disk_too_small_is_named_before_anything_is_written(
@@ -190,76 +170,20 @@ def test_a_disk_too_small_is_named_before_anything_is_written(
 
 
 def test_half_of_the_rows_say_their_own_answer_and_the_others_that_of_another_row() -> None:
-    rows: list[dict[str, Any]] = [
-        {"question": f"q{n}", "answer": f"a{n}", "kind": n % 2} for n in range(40)
-    ]
-    rows.append({"question": "none", "answer": "", "kind": 0})
+    rows = [{"question": f"q{n}", "answer": f"a{n}", "kind": n % 2} for n in range(40)]
     found = rehearsal_rows.answered(rows, FIELDS | {"relation": "kind"})
     assert [{name: row[name] for name in rows[0]} for row in found] == rows
-    assert found.pop()["response"] is None
     said = [row["response"].removeprefix("The answer is ").removesuffix(".") for row in found]
     own = [one == row["answer"] for one, row in zip(said, rows, strict=False)]
     assert sum(own) == 20
     assert {*said} <= {row["answer"] for row in rows}
-    assert rehearsal_rows.answered(rows, FIELDS | {"relation": "kind"})[:-1] == found
-
-
-def test_rows_keep_line_ends_that_are_none_and_a_missing_file_is_named(tmp_path: Path) -> None:
-    source, written = tmp_path / "rows.jsonl", tmp_path / "written.jsonl"
-    source.write_text('{"question": "one\u0085two", "answer": ["a"]}\n', "utf-8")
-    rehearsal_rows.write(source, FIELDS, written)
-    assert [row["question"] for row in rehearsal_rows.read(written)] == ["one\u0085two"]
-    with pytest.raises(AnchorscopeError, match="these rows are missing"):
-        rehearsal_rows.write(tmp_path / "absent.jsonl", FIELDS, written)
-
-
-def config() -> Any:
-    return read([PROJECT / "config.yaml", PROJECT / rehearsal.OVERLAY])
-
-
-def test_a_full_rehearsal_runs_all_cells_of_the_three_figures() -> None:
-    whole = rehearsal.Chosen([*rehearsal.TOKENIZERS], [*rehearsal.ROWS])
-    found = rehearsal.cells(whole, config())
-    assert found["targets"] == [*rehearsal.FIGURES]
-    for name, figure in found["figures"].items():
-        published = config().figures[name]
-        assert (figure["models"], figure["datasets"]) == (published.models, published.datasets)
-    few = rehearsal.cells(rehearsal.Chosen(), config())["figures"]
-    assert {*map(len, (one["models"] for one in few.values()))} == {1}
 
 
 def test_the_overlay_reads_what_the_rehearsal_writes() -> None:
+    config = read([PROJECT / "config.yaml", PROJECT / rehearsal.OVERLAY])
     for model in rehearsal.TOKENIZERS:
-        assert Path(config().models[model].local) == rehearsal.HERE / "checkpoints" / model
+        assert Path(config.models[model].local) == rehearsal.HERE / "checkpoints" / model
     for name in (*rehearsal.ROWS, "generated"):
-        fields = config().datasets[name].fields
+        fields = config.datasets[name].fields
         assert fields.response == (None if name == "generated" else "response")
     assert {*rehearsal.TOKENIZERS.values()} <= {*PUBLISHED}
-
-
-def test_the_table_says_what_became_of_the_rows(tokenizer: Any, tmp_path: Path) -> None:
-    tokenizer.save_pretrained(tmp_path / "llama-3")
-    rows = [
-        {"question": f"In which year did Ann{n} Lund{n} write it?", "answer": [str(1900 + n)]}
-        for n in range(12)
-    ]
-    answered = rehearsal_rows.answered(rows, FIELDS)
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in answered), "utf-8")
-    dataset = config().datasets["nq"].model_copy(update={"local": str(path)})
-    tried = [tried_tokenizers.Family("llama-3", "few_shot", "llama-3.2-1b")]
-    (cell,) = found = [*tried_tokenizers.cells(tmp_path, {"nq": dataset}, tried)]
-    assert (cell["asked"], cell["found"], cell["lost"], cell["dropped"]) == (12, 12, 0, {})
-    assert cell["closing"] == ["\n\n"] and cell["anchor"] > 0 and cell["rest"] > 0
-    table = tried_tokenizers.table(found)
-    assert r'llama-3, few_shot | `"\n\n"` | ' in table and "nq | 12 | 1.000 | 0 | " in table
-
-
-def test_numbers_that_differ_between_tokenizers_stand_as_a_range_and_bars_are_escaped() -> None:
-    cell = dict.fromkeys(("lost", "pairs", "anchor", "rest"), 0)
-    cell |= {"closing": ["<|im_end|>"], "rules": {}, "dropped": {}}
-    cell |= {"style": "chat", "dataset": "nq", "asked": 1000, "found": 1000}
-    every = [cell | {"tokenizer": name, "rebuilt": n} for name, n in (("a", 17), ("b", 1600))]
-    table = tried_tokenizers.table(every)
-    assert "nq | 1,000 | 1.000 | 0 | 17–1,600 | 0 | none" in table
-    assert r'`"<\|im_end\|>"`' in table

@@ -26,18 +26,9 @@ TOKEN = "ONENODE_CLUSTER"
 SLURM_CONF = (Path(__file__).parents[1] / "data" / "slurm.conf").read_text(encoding="utf-8")
 
 ASKED = (
-    "Partition",
-    "TimeLimit",
-    "MinMemoryNode",
-    "NumNodes",
-    "NumTasks",
-    "CPUs/Task",
-    "ReqTRES",
-    "TresPerNode",
-    "TresPerJob",
-    "TresPerTask",
-    "NtasksPerTRES",
-)
+    "Partition TimeLimit MinMemoryNode NumNodes NumTasks CPUs/Task"
+    " ReqTRES TresPerNode TresPerJob TresPerTask NtasksPerTRES"
+).split()
 """All that a job asks for, by the names of `scontrol`."""
 
 # Snakemake's job step drops SLURM_CONF, which a cluster outside /etc/slurm needs.

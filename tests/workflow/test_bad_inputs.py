@@ -1,6 +1,5 @@
 """Bad input ends with one clear message, a non-zero exit, and nothing half-written."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,17 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from workflow import PROJECT, Workspace, call, workspace
+from workflow import PROJECT, Workspace, workspace
 
-from anchorscope.cli import cli_check
 from anchorscope.models import loading
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_parquet, write_parquet
-from anchorscope.workflow import around, config
+from anchorscope.workflow import around
 
-CELL = "tiny-llama/tiny-world"
 FIELDS = {"question": "question", "answers": ["answer"]}
-GOOD_ROW = '{"question": "Who wrote Faust?", "answer": "Goethe"}'
 BAD = yaml.safe_load((PROJECT / "tests/data/bad_inputs.yaml").read_text(encoding="utf-8"))
 SHIPPED = ("datasets/popqa", "models/llama-3.2-1b")
 EXPECTED = {f"{kind}/{name}": one["says"] for kind in BAD for name, one in BAD[kind].items()}
@@ -39,15 +34,6 @@ def log_of(clone: Workspace, entry: str) -> str:
     return (clone.results / f"logs/{entry.replace('s/', '/', 1)}.log").read_text(encoding="utf-8")
 
 
-def assert_clear(message: str, named: list[str]) -> None:
-    """One message, with what, where and what to do; no traceback."""
-    assert message.count("error: ") == 1, message
-    assert "where: " in message and "do: " in message, message
-    assert "Traceback" not in message
-    for part in named:
-        assert part in message
-
-
 def bad_datasets(folder: Path) -> dict[str, Any]:
     found = {}
     for name, one in BAD["datasets"].items():
@@ -63,9 +49,7 @@ def bad_models(folder: Path, good: Path) -> dict[str, Any]:
         if "lacks" in one:
             ignored = shutil.ignore_patterns(one["lacks"])
             shutil.copytree(good, folder / name, ignore=ignored)
-    known = folder / "no-adapter" / "config.json"
-    changed = json.loads(known.read_text(encoding="utf-8")) | {"model_type": "t5"}
-    known.write_text(json.dumps(changed), encoding="utf-8")
+    (folder / "no-adapter" / "config.json").write_text('{"model_type": "t5"}', encoding="utf-8")
     names = [name for name in BAD["models"] if f"models/{name}" not in SHIPPED]
     return {name: {"local": str(folder / name), "prompt": "plain"} for name in names}
 
@@ -84,43 +68,21 @@ def every_bad_entry(
     return clone, refused, clone.run("--keep-going", *later)
 
 
-def said_of(every_bad_entry: Any, entry: str) -> str:
-    """What is said of an entry: its line before the first job, or its job's message."""
-    clone, refused, _ = every_bad_entry
-    if entry not in BEFORE:
-        return log_of(clone, entry)
-    lines = refused.stderr.splitlines()
-    (line,) = [line for line in lines if f" `{Path(entry).name}`: " in line]
-    return str(line)
-
-
 @pytest.mark.parametrize("entry", EXPECTED)
 def test_a_bad_entry_is_named_and_leaves_no_product(every_bad_entry, entry):
     clone, refused, _ = every_bad_entry
-    said = said_of(every_bad_entry, entry)
+    assert refused.returncode != 0 and "Traceback" not in refused.stderr
     if entry in BEFORE:
-        assert refused.returncode != 0 and "Traceback" not in refused.stderr
-        assert all(part in said for part in EXPECTED[entry]), said
+        mark = f" `{Path(entry).name}`: "
+        (said,) = [line for line in refused.stderr.splitlines() if mark in line]
     else:
-        assert_clear(said, EXPECTED[entry])
+        said = log_of(clone, entry)
+        assert said.count("error: ") == 1 and "where: " in said and "do: " in said
+        assert "Traceback" not in said
+    assert all(part in said for part in EXPECTED[entry]), said
     name = Path(product(entry)).stem
     left = [path.name for path in (clone.root / product(entry)).parent.glob(f"*{name}*")]
     assert left == []
-
-
-@pytest.mark.parametrize("entry", [e for e in EXPECTED if e not in SHIPPED])
-def test_check_refuses_it_in_the_same_words_without_a_run(every_bad_entry, entry):
-    clone, *_ = every_bad_entry
-    catalogue, name = entry.split("/")
-    chosen = config.load(clone.catalogue())
-    if catalogue == "models":
-        (found,) = cli_check.model(chosen, name)
-    else:
-        (found,) = cli_check.dataset(chosen, name, ())
-    status, _, what, do, _ = found
-    said = " ".join(said_of(every_bad_entry, entry).split())
-    assert status == "error" and str(do) in said
-    assert f": {what.removeprefix(f'{name}: ').partition(' (/')[0]} " in said
 
 
 def test_why_jobs_failed_is_the_last_thing_on_the_screen(every_bad_entry):
@@ -132,31 +94,12 @@ def test_why_jobs_failed_is_the_last_thing_on_the_screen(every_bad_entry):
     assert sorted(shown) == sorted(log.partition(" ")[2].strip() for log in logs)
 
 
-def test_a_job_that_could_not_say_why_it_failed_is_named_with_its_log(tmp_path):
-    job = SimpleNamespace(
-        rule="scores", wildcards={"model": "m"}, log=[tmp_path / "log"], is_group=lambda: False
-    )
-    group = SimpleNamespace(jobs=[job], is_group=lambda: True)
-    for text, said in (
-        (None, "rule scores, model m was ended before it could say why"),
-        ("12:00:00 fitting\n", "rule scores, model m was ended before it could say why"),
-        ("12:00:00 anchorscope failed in rule scores\nTraceback", "a fault of Anchorscope itself"),
-    ):
-        if text is not None:
-            job.log[0].write_text(text, encoding="utf-8")
-        assert said in around.why_failed(job) and str(job.log[0]) in around.why_failed(job)
-        assert around.why_failed(group) == around.why_failed(job)
-
-
 def job(rule: str, output: Path, **params: Any) -> SimpleNamespace:
     """A job of `model` or `dataset`, as the DAG has it."""
-    given = SimpleNamespace(few_shot=[])
+    named, given = SimpleNamespace(name=rule), SimpleNamespace(few_shot=[])
+    params = SimpleNamespace(**params)
     return SimpleNamespace(
-        rule=SimpleNamespace(name=rule),
-        wildcards=["mine"],
-        input=given,
-        output=[output],
-        params=SimpleNamespace(**params),
+        rule=named, wildcards=["mine"], input=given, output=[output], params=params
     )
 
 
@@ -167,7 +110,7 @@ def test_a_source_that_was_found_is_looked_up_wholly_before_a_job_can_delete_its
     folder, rows = tmp_path / "model", tmp_path / "rows.jsonl"
     shutil.copytree(checkpoint("llama"), folder)
     (folder / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
-    rows.write_text(f"{GOOD_ROW}\n{{", encoding="utf-8")
+    rows.write_text("{", encoding="utf-8")
     (found := tmp_path / "found").touch()
     local = {"local": str(folder), "hub": None}
     around.check_sources([job("model", found, model=local, names_prompt=True)])
@@ -195,29 +138,6 @@ def test_a_checkpoint_of_another_recipe_is_not_taken(tmp_path):
     assert caught.value.where == tmp_path / "recipe.json" and "delete" in str(caught.value.do)
 
 
-@pytest.mark.parametrize(
-    ("label", "probe", "named"),
-    [
-        (0, {}, ["answers are right", "rule activations, root results, model tiny-llama"]),
-        (None, {"folds": 113}, ["112 samples", "113 folds", "sample_size"]),
-    ],
-)
-@pytest.mark.long
-def test_answers_that_no_probe_can_be_fitted_to_are_not_measured(
-    tiny_run, tmp_path, label, probe, named
-):
-    """Partners are of a sample's own fold, so folds are cut before the passes."""
-    clone = tiny_run.copy(tmp_path / "clone")
-    table = clone.results / f"answers/{CELL}.parquet"
-    if label is not None:
-        write_parquet(read_parquet(table).assign(label=label), table)
-    done = clone.run(f"results/activations/{CELL}", change={"probe": probe})
-    assert done.returncode != 0 and "Traceback" not in done.stdout + done.stderr
-    log = clone.results / "logs/activations" / f"{CELL}.log"
-    assert_clear(log.read_text(encoding="utf-8"), named)
-    assert not (clone.results / "activations" / CELL).exists()
-
-
 def test_mistakes_in_the_config_stop_before_any_job(fresh):
     entry = {"all": {"local": "some/folder"}}
     done = fresh.run(change={"sample_sizes": 3, "batch_tokens": "many", "models": entry})
@@ -226,17 +146,3 @@ def test_mistakes_in_the_config_stop_before_any_job(fresh):
     for named in ("sample_sizes", "`sample_size`", "batch_tokens", "models.all", "reserved"):
         assert named in said
     assert not fresh.results.exists()
-
-
-def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(fresh, tmp_path):
-    clone = fresh.copy(tmp_path / "clone")
-    file = clone.root / "config.yaml"
-    text = file.read_text(encoding="utf-8")
-    line = len(text.splitlines()) + 3
-    for added, target, said in (
-        ("", "dmo", "did you mean `demo`?"),
-        ("probe:\n  folds: 3\n grid: [1]\n", "all", f"config.yaml, line {line}, column 2"),
-    ):
-        file.write_text(text + added, encoding="utf-8")
-        done = call(clone.root, clone.environment(), "-n", target)
-        assert done.returncode != 0 and said in done.stdout + done.stderr

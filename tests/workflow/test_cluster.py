@@ -11,7 +11,7 @@ import pytest
 import workflow
 import yaml
 
-from anchorscope.storage.errors import PAGE, AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import resources, resume
 from anchorscope.workflow.resources import Site
 
@@ -103,19 +103,3 @@ def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
             run.kill()
             run.wait()
     assert not resume.owners(tmp_path)
-
-
-def test_what_snakemake_says_of_its_lock_is_explained_and_resume_clears_it(tmp_path):
-    (tmp_path / "Snakefile").write_text('rule all:\n    output: "done"\n    shell: "touch done"\n')
-    locks = tmp_path / ".snakemake" / "locks"
-    locks.mkdir(parents=True)
-    (locks / "0.output.lock").write_text("done\n")
-    command = [sys.executable, "-m", "snakemake", "--cores", "1"]
-    locked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    said = locked.stderr.partition("LockException:")[2].partition(str(tmp_path))[0]
-    said = " ".join(said.split())
-    explained = (workflow.PROJECT / PAGE).read_text(encoding="utf-8")
-    assert locked.returncode and f"`LockException: {said.removesuffix(':')}`" in explained
-    go_on = [sys.executable, "-m", "anchorscope.workflow.resume", "--cores", "1"]
-    assert subprocess.run(go_on, cwd=tmp_path, capture_output=True).returncode == 0
-    assert (tmp_path / "done").exists()

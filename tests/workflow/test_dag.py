@@ -1,13 +1,11 @@
 """Which jobs a change asks for, and which it leaves alone."""
 
-import json
 import re
 from typing import Any
 
-import documented
 import numpy as np
 import pytest
-from workflow import SHIPPED, TINY, merged
+from workflow import SHIPPED, TINY, merged, said
 
 from anchorscope import Detector
 from anchorscope.models import loading
@@ -55,41 +53,10 @@ def test_a_change_reruns_what_depends_on_it_alone(tiny_run, change):
     assert tiny_run.planned(change=changed) == jobs
 
 
-def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(tiny_run, tmp_path):
-    clone = tiny_run.copy(tmp_path / "clone")
-    (clone.results / "figures" / "tiny.svg").unlink()
-    assert clone.planned() == {"picture": 1}
-
-
 def test_a_limit_has_a_root_of_its_own(tiny_run):
     """Questions and model are shared, every product of a cell is made anew elsewhere."""
     anew = dict.fromkeys((*PER_CELL, "table", "picture", "methods"), 1)
     assert tiny_run.planned("tiny", "--config", "limit=50") == anew
-
-
-def test_every_figure_of_the_catalogue_resolves_offline(fresh):
-    names = list(SHIPPED["figures"])
-    cells = sum(len(f["models"]) * len(f["datasets"]) for f in SHIPPED["figures"].values())
-    of_figure = ("table", "picture", "methods")
-    jobs = dict.fromkeys(PER_CELL, cells) | dict.fromkeys(of_figure, len(names))
-    assert fresh.planned(*names) == {"model": 17, "dataset": 8} | jobs
-
-
-def test_retrain_trains_every_recipe_and_other_seeds_only_when_asked_for(fresh):
-    # Four worlds and null-question; two models calibrated, seven others; two further seeds.
-    assert fresh.planned("retrain") == {"dataset": 5, "train": 9}
-    both = fresh.planned("retrain", "retrain-seeds")
-    assert both == {"dataset": 5, "train": 11, "model": 2}
-
-
-def test_calibration_measures_the_answers_of_the_figure_again(tiny_run):
-    """More conditions and read-outs, in a root of its own; no new prompts, no new answers."""
-    stages = "activations scores delta_p truth calibration_cell calibration_table"
-    named = [*stages.split(), "calibration_figure", "null_controls"]
-    assert tiny_run.planned("calibration") == dict.fromkeys(named, 1)
-
-
-EXPERIMENT = dict.fromkeys(("experiment_measure", "experiment_table", "picture"), 1)
 
 
 def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path):
@@ -101,36 +68,24 @@ def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path
     clone.build(picture, change=change)
     of_targets = {"experiment_table": 1, "picture": 2}
     assert clone.planned("patching", change=change) == of_targets
-    record = json.loads(
-        (clone.results / "experiments/patching/tiny-llama/tiny-world.parquet.provenance.json")
-        .read_text(encoding="utf-8")
-    )  # fmt: skip
+    record = provenance.read(clone.results / "experiments/patching/tiny-llama/tiny-world.parquet")
     assert record["settings"]["settings"] == {"arms": ["placebo"]}
     assert record["settings"]["readouts"] == SHIPPED["readouts"]
     assert record["clean_score_difference"] < 1e-4
     assert any("fewer tokens" in note for note in record["counts"]["notes"])
 
 
-def test_an_experiment_is_a_folder_and_a_line_in_the_registry(tiny_run, tmp_path):
-    clone = tiny_run.copy(tmp_path / "clone")
-    packages = clone.root / "anchorscope" / "experiments"
-    documented.write(packages)
-    documented.register(packages)
-    assert clone.planned(documented.NAME) == EXPERIMENT
-
-
-@pytest.mark.parametrize(("gpus", "given", "asked"), [(2, (), 2), (2, ("gpu=1",), 1)])
-def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(tmp_path, fresh, gpus, given, asked):
+def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(tmp_path, fresh):
     clone = fresh.copy(tmp_path / "clone")
     devices = clone.root / "anchorscope" / "workflow" / "devices.py"
     with devices.open("a", encoding="utf-8") as library:
-        library.write(f"\n\ndef gpus_here():\n    return {gpus}\n")
+        library.write("\n\ndef gpus_here():\n    return 2\n")
     rule = clone.root / "rules" / "answers.smk"
     message = re.compile(r"    message:\n.*\n")  # in its place a dry run shows the resources
     rule.write_text(message.sub("", rule.read_text("utf-8")), encoding="utf-8")
     targets = [f"results/answers/{cell}.parquet" for cell in ("llama-3-70b/nq", SMALL)]
-    said = clone.dry(*targets, *(("--resources", *given) if given else ()))
-    assert f"gpu={asked}, device=auto" in said and "gpu=0, device=cpu" in said
+    text = said(clone.run("-n", *targets))
+    assert "gpu=2, device=auto" in text and "gpu=0, device=cpu" in text
 
 
 def test_the_report_and_a_detector_are_made_once_and_the_detector_scores_like_its_figure(

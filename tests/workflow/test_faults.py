@@ -5,14 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
-from workflow import Workspace, call
+from workflow import TOKEN, Workspace, said
 
 CELL = "tiny-llama/tiny-world"
 TABLE = "results/tables/tiny.csv"
 CHAIN = ("answers", "activations", "scores", "delta_p", "tables")
-TOKEN = "hf_PlantedInEveryRunOfTheFaults"
-"""In the environment of every run; it must turn up nowhere."""
 
 KILL = """
 import os, signal
@@ -44,26 +41,12 @@ def save(tensors, path, **notes):
 """Names each batch that is written from then on, in the run's folder."""
 
 
-def run(clone: Workspace, *words: str, module: str = "snakemake") -> tuple[int, str]:
-    """Run to the end in a process group of its own: the exit code, and what was said."""
-    (clone.root / "overlay.yaml").write_text(yaml.safe_dump(clone.overlay), encoding="utf-8")
-    environment = clone.environment() | {"HF_TOKEN": TOKEN}
-    files = ("--configfile", "config.yaml", "overlay.yaml")
-    done = call(clone.root, environment, *words, *files, module=module, alone=True)
-    return done.returncode, done.stdout + done.stderr
-
-
 def before(finished: Workspace, root: Path, stage: str) -> Workspace:
     """A copy in which this stage comes next."""
     clone = finished.copy(root)
     for name in (".partial", *CHAIN[CHAIN.index(stage) :], "figures"):
         shutil.rmtree(clone.results / name)
     return clone
-
-
-def batches(folder: Path) -> dict[str, int]:
-    """Finished batches and when they were written, in nanoseconds."""
-    return {path.name: path.stat().st_mtime_ns for path in folder.rglob("batch-*.safetensors")}
 
 
 @pytest.mark.long
@@ -78,20 +61,17 @@ def test_a_killed_run_ends_with_the_same_tables_and_repeats_no_finished_batch(
     script = clone.root / f"scripts/{stage}.py"
     whole = script.read_text(encoding="utf-8")
     script.write_text(whole.replace('"""\n', f'"""\n{KILL}', 1), encoding="utf-8")
-    assert run(clone, TABLE)[0] < 0
-    kept = batches(clone.results / ".partial")
+    assert clone.run(TABLE, alone=True).returncode < 0
+    kept = {path.name for path in (clone.results / ".partial").rglob("batch-*.safetensors")}
     assert len(kept) == 3 and not (clone.results / product).exists()
-    said = run(clone, TABLE)[1]
-    assert "Error: Directory cannot be locked." in said
+    assert "Error: Directory cannot be locked." in clone.run(TABLE).stderr
     script.write_text(whole, encoding="utf-8")
     with (clone.root / "anchorscope/storage/partial.py").open("a", encoding="utf-8") as library:
         library.write(COUNT)
-    code, text = run(clone, f"results/{product}", module="anchorscope.workflow.resume")
-    assert code == 0, text
+    said(clone.run(f"results/{product}", module="anchorscope.workflow.resume"))
     saved = (clone.root / "saved").read_text(encoding="utf-8").split()
-    assert saved and not {*saved} & {*kept}
-    code, text = run(clone, TABLE)
-    assert code == 0, text
+    assert saved and not kept & {*saved}
+    clone.build(TABLE)
     made = sorted(tiny_run.results.glob("tables/tiny*.csv"))
     again = sorted(clone.results.glob("tables/tiny*.csv"))
     assert made and [p.name for p in made] == [p.name for p in again]
@@ -107,7 +87,7 @@ def test_a_damaged_product_is_refused_by_name(tiny_run, tmp_path):
     content, times = path.read_bytes(), path.stat()
     path.write_bytes(content[: len(content) // 2])
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    code, text = run(clone, TABLE)
-    assert code != 0 and "anchorscope failed" not in text
+    done = clone.run(TABLE)
+    assert done.returncode != 0 and "anchorscope failed" not in done.stderr
     for part in ("cannot read the", product, "delete it", "#unreadable-product"):
-        assert part in text
+        assert part in done.stdout + done.stderr

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workflow import TINY, Workspace, merged
+from workflow import Workspace
 
 from anchorscope.storage.files import HEADER, WHOLE, state_of
 
-TARGETS = tuple(
-    f"results/{name}" for name in ("data/mine.parquet", "models/mine.json", "models/taught.json")
-)
+TARGETS = ("results/data/mine.parquet", "results/models/mine.json")
 DAY = 86_400 * 10**9
 
 
@@ -27,7 +25,7 @@ def older(path: Path, times: os.stat_result) -> None:
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns - DAY))
 
 
-def test_older_files_and_a_moved_link_are_noticed_and_trained_on_and_files_put_back_are_not(
+def test_older_files_and_a_moved_link_are_noticed_and_files_put_back_are_not(
     fresh: Workspace, checkpoint: Callable[..., Path], tmp_path: Path
 ) -> None:
     clone, rows, latest = fresh.copy(tmp_path / "clone"), tmp_path / "rows.jsonl", tmp_path / "m"
@@ -40,12 +38,9 @@ def test_older_files_and_a_moved_link_are_noticed_and_trained_on_and_files_put_b
     config.write_text(config.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     older(config, times)
     latest.symlink_to(versions[0])
-    recipe = {"datasets": ["mine"], "curriculum": "plain", "steps": 1, "settle": 0}
-    taught = merged(TINY["models"]["tiny-llama"], {"train": recipe})
-    mine = {"local": str(latest), "dtype": "float32", "prompt": "plain"}
     change = {
         "datasets": {"mine": {"local": str(rows), "fields": {"question": "q", "answers": ["a"]}}},
-        "models": {"mine": mine, "taught": taught},
+        "models": {"mine": {"local": str(latest), "dtype": "float32", "prompt": "plain"}},
     }
     clone.build(*TARGETS, change=change)
     latest.unlink()
@@ -53,7 +48,7 @@ def test_older_files_and_a_moved_link_are_noticed_and_trained_on_and_files_put_b
     first = shutil.copy2(rows, tmp_path / "kept")
     write_rows(rows, "mount")
     older(rows, first.stat())
-    assert clone.planned(*TARGETS, change=change) == {"dataset": 1, "train": 1, "model": 2}
+    assert clone.planned(*TARGETS, change=change) == {"dataset": 1, "model": 1}
     latest.unlink()
     latest.symlink_to(versions[0])
     shutil.copy2(first, rows)
@@ -72,14 +67,3 @@ def test_a_large_file_counts_with_its_size_time_and_header(tmp_path: Path, diffe
         seconds = 1 + (at == other and differs == "time")
         os.utime(at, (seconds, seconds))
     assert (state_of([path]) == state_of([other])) == (differs == "nothing")
-
-
-def test_a_small_file_counts_with_its_content_alone(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    write_rows(path, "river")
-    before = state_of([path])
-    os.utime(path, (1, 1))
-    assert state_of([path]) == before
-    write_rows(path, "mount")
-    os.utime(path, (1, 1))
-    assert state_of([path]) != before

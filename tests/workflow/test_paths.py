@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from workflow import PROJECT, SHIPPED, merged
 
 from anchorscope.config.readouts import READOUTS
@@ -19,25 +18,12 @@ def config(**changes: Any) -> RunConfig:
     return load(merged(SHIPPED, changes))
 
 
-@pytest.fixture
-def paths() -> Paths:
-    return Paths(config(), PROJECT)
-
-
 def test_a_model_may_read_the_answers_of_another():
     reads = config(models={"mine": {"local": "folder", "answers_of": "qwen3-8b"}})
     paths = Paths(reads, PROJECT)
     there: Any = SimpleNamespace(root="results", model="mine", dataset="nq")
     assert paths.product("answers", ".parquet")(there) == "results/answers/qwen3-8b/nq.parquet"
     assert paths.product("scores")(there) == "results/scores/mine/nq"
-
-
-def test_a_figure_has_a_picture_of_every_other_read_out(paths):
-    assert len(paths.views_of("demo")) == 5, "evidence"
-    several = Paths(config(readouts=["mlp/final", "attn/final"]), PROJECT)
-    views = several.views_of("demo")
-    assert {f"results/figures/demo.{name}.svg" for name in ("attn-final", "readouts")} <= {*views}
-    assert "results/figures/demo.mlp-final.svg" not in views
 
 
 def test_a_checkpoint_of_the_present_recipe_is_taken_if_trained_here_or_else_if_shipped(
@@ -64,8 +50,9 @@ def test_a_checkpoint_of_the_present_recipe_is_taken_if_trained_here_or_else_if_
     assert paths.checkpoint(job) == here
 
 
-def test_calibration_measures_more_of_the_same_answers(paths):
-    study, shipped = paths.studies["results/calibration"], config()
+def test_calibration_measures_more_of_the_same_answers():
+    shipped = config()
+    study = Paths(shipped, PROJECT).studies["results/calibration"]
     assert study.owns("activations") and not study.owns("answers")
     assert {*study.config.readouts} == {*READOUTS}
     conditions = study.config.conditions

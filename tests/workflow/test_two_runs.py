@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from workflow import Workspace
+from workflow import Workspace, said
 
 from anchorscope.storage import locks, provenance
 from anchorscope.storage.errors import AnchorscopeError
@@ -23,6 +23,7 @@ from anchorscope.workflow.stage import stage
 
 CELL = "tiny-llama/tiny-world"
 PRODUCT = f"results/activations/{CELL}"
+RESUME = "anchorscope.workflow.resume"
 LATER = (".partial", "activations", "scores", "probes", "delta_p", "tables", "figures")
 SLOW = """
 
@@ -32,7 +33,7 @@ _quick = save
 def save(tensors, path, **notes):
     import time
 
-    time.sleep({seconds})
+    time.sleep(0.7)
     with open("saved", "a") as file:
         file.write(path.name + "\\n")
     _quick(tensors, path, **notes)
@@ -59,30 +60,22 @@ def job(root: Path, name: str = "d") -> SimpleNamespace:
     )
 
 
-def test_a_run_is_refused_while_a_job_of_another_makes_one_of_its_cells(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", ["activations", "train"])
+def test_a_run_is_refused_while_a_job_of_another_makes_its_product(
+    tmp_path: Path, rule: str
+) -> None:
     mine, other = job(tmp_path), job(tmp_path, "d2")
-    with locks.held(tmp_path, mine.output[0]):
+    if rule == "train":
+        made = str(tmp_path / "models/m")
+        mine = SimpleNamespace(**vars(mine) | {"rule": rule, "output": [made]})
+        mine.wildcards = Wildcards(model="m")
+    with stage(mine):
         around.refuse_held([other])
-        with pytest.raises(AnchorscopeError, match="activations/m/d") as caught:
+        with pytest.raises(AnchorscopeError, match=mine.output[0]) as caught:
             around.refuse_held([other, mine])
-    for part in (f"process {os.getpid()} on ", "dataset d", "same command again"):
+    for part in (f"process {os.getpid()} on ", "model m", "same command again"):
         assert part in str(caught.value)
     around.refuse_held([other, mine])
-
-
-def test_a_model_is_trained_by_one_run_at_a_time_and_short_jobs_hold_no_lock(
-    tmp_path: Path,
-) -> None:
-    made = str(tmp_path / "models/m")
-    train = SimpleNamespace(
-        rule="train", wildcards=Wildcards(model="m"), input=[], output=[made], log=[]
-    )
-    locate = SimpleNamespace(**vars(train) | {"rule": "model", "output": [f"{made}.json"]})
-    with stage(train), pytest.raises(AnchorscopeError, match="models/m") as caught:
-        around.refuse_held([locate, train])
-    assert f"process {os.getpid()} on " in str(caught.value)
-    with stage(locate):
-        around.refuse_held([locate, train])
 
 
 @pytest.mark.parametrize(("same", "made"), [(True, True), (False, True), (True, False)])
@@ -144,7 +137,7 @@ def clone(tiny_run: Workspace, tmp_path: Path) -> Iterator[Workspace]:
         shutil.rmtree(copy.results / name)
     (copy.root / "overlay.yaml").write_text(yaml.safe_dump(copy.overlay), encoding="utf-8")
     library = copy.root / "anchorscope/storage/partial.py"
-    library.write_text(library.read_text("utf-8") + SLOW.format(seconds=0.7), encoding="utf-8")
+    library.write_text(library.read_text("utf-8") + SLOW, encoding="utf-8")
     yield copy
     if process := survivor(copy):
         os.kill(process, signal.SIGKILL)
@@ -158,13 +151,6 @@ def survivor(clone: Workspace) -> int | None:
     """The process that makes the activations, if one does."""
     holder = locks.holder(clone.results, clone.root / PRODUCT)
     return int(holder.split()[1]) if holder else None
-
-
-def resume(clone: Workspace, *more: str) -> subprocess.CompletedProcess[str]:
-    files = ("--configfile", "config.yaml", "overlay.yaml")
-    command = [sys.executable, "-m", "anchorscope.workflow.resume", "--cores", "1", PRODUCT, *more]
-    where = {"cwd": clone.root, "env": clone.environment()}
-    return subprocess.run([*command, *files], **where, capture_output=True, text=True, check=False)
 
 
 def killed(clone: Workspace) -> Run:
@@ -182,11 +168,11 @@ def test_a_second_run_leaves_the_job_of_a_killed_one_alone(clone: Workspace) -> 
     killed(clone)
     first = survivor(clone)
     shutil.rmtree(clone.root / ".snakemake/locks")  # as the end of any other run in the folder does
-    said = Run(clone).end()
-    assert "Error in rule" not in said and PRODUCT in said and f"process {first} " in said
-    refused = resume(clone)
+    text = Run(clone).end()
+    assert "Error in rule" not in text and PRODUCT in text and f"process {first} " in text
+    refused = clone.run(PRODUCT, module=RESUME)
     assert refused.returncode == 1
-    assert f"kill {first}" in refused.stderr and "anchorscope.workflow.resume" in refused.stderr
+    assert f"kill {first}" in refused.stderr and RESUME in refused.stderr
     assert survivor(clone) == first
 
 
@@ -202,8 +188,7 @@ def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
     run.until(lambda: not resuming.owners(clone.root))
     kept = batches(clone)
     assert (clone.root / PRODUCT).exists() == (ends != "killed")
-    done = resume(clone)
-    assert done.returncode == 0, done.stderr
+    said(clone.run(PRODUCT, module=RESUME))
     saved = (clone.root / "saved").read_text().split()
     assert len(saved) == len({*saved}) or ends == "killed"  # the batch in flight comes twice
     assert {*kept} <= {*saved} and len(saved) <= len({*saved}) + 1
@@ -214,38 +199,32 @@ def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
 def test_a_rerun_that_fails_loses_no_finished_product_and_a_forced_one_measures_anew(
     clone: Workspace,
 ) -> None:
-    assert resume(clone).returncode == 0
+    clone.build(PRODUCT)
     saved = (clone.root / "saved").read_text()
-    script, overlay = clone.root / "scripts/activations.py", clone.root / "overlay.yaml"
+    script = clone.root / "scripts/activations.py"
     whole = script.read_text("utf-8")
     script.write_text(whole.replace("    passes =", "    raise OSError\n    passes ="), "utf-8")
-    overlay.write_text(yaml.safe_dump(clone.overlay | {"readouts": ["mlp/final"]}), "utf-8")
-    assert resume(clone).returncode and not (clone.root / PRODUCT).exists()
+    assert clone.run(PRODUCT, change={"readouts": ["mlp/final"]}).returncode
+    assert not (clone.root / PRODUCT).exists()
     script.write_text(whole, encoding="utf-8")
-    overlay.write_text(yaml.safe_dump(clone.overlay), encoding="utf-8")
-    assert resume(clone).returncode == 0
+    clone.build(PRODUCT)
     assert (clone.root / PRODUCT / "index.parquet").exists()
     assert (clone.root / "saved").read_text() == saved
-    assert resume(clone, "--force").returncode == 0
+    clone.build(PRODUCT, "--force")
     assert (clone.root / "saved").read_text() == saved * 2
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("group", [True, False])
-def test_an_interrupted_run_ends_soon_and_says_how_it_goes_on(
-    clone: Workspace, group: bool
-) -> None:
+def test_an_interrupted_run_ends_soon_and_says_how_it_goes_on(clone: Workspace) -> None:
     run = Run(clone)
     run.until(lambda: len(batches(clone)) > 1)
     begin = time.monotonic()
-    (os.killpg if group else os.kill)(run.process.pid, signal.SIGINT)
-    said = run.end()
+    os.killpg(run.process.pid, signal.SIGINT)
+    text = run.end()
     assert time.monotonic() - begin < 10
-    assert said.splitlines()[-1] == "interrupted; the same command goes on"
-    assert "Traceback" not in said and survivor(clone) is None
+    assert text.splitlines()[-1] == "interrupted; the same command goes on"
+    assert "Traceback" not in text and survivor(clone) is None
     kept = batches(clone)
-    again = Run(clone)
-    again.end()
-    assert again.process.returncode == 0
+    clone.build(PRODUCT)
     saved = (clone.root / "saved").read_text().split()
     assert len(kept) > 1 and all(saved.count(name) == 1 for name in kept)
