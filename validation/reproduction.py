@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
@@ -223,10 +222,7 @@ def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) 
     late, late_a = (one.loc[:, one.columns >= layers / 3] for one in (q, a))
     apart = pd.concat([late.loc[one] - late.loc[other] for one, other in combinations(datasets, 2)])
     gap = (late - late_a).stack().abs().mean()
-    numbers = {
-        "layers": q.shape[1],
-        "gap less twice the distance": gap - 2 * apart.abs().mean(),
-    }
+    numbers = {"layers": q.shape[1], "gap less twice the distance": gap - 2 * apart.abs().mean()}
     for anchor in ("Q", "A"):
         group = rows_where(rows, anchor=anchor, headline=True)
         numbers[f"answer_accuracy of {anchor}"] = group["answer_accuracy"].mean(skipna=False)

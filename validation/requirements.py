@@ -47,9 +47,12 @@ CHECKS: Checks = {
         _of("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
         _of("share of the pair", "share_pair", 0.3),
         _of("pair term of gold answers", "pair_gold", 0.6),
-        *(_of(f"pair term at layer {n}", "pair_right", -0.05, 0.05, layer=n) for n in range(3)),
         *(
-            _of(f"pair term of gold answers at layer {n}", "pair_gold", -0.05, 0.05, layer=n)
+            _of(f"{what} at layer {n}", column, -0.05, 0.05, layer=n)
+            for what, column in {
+                "pair term": "pair_right",
+                "pair term of gold answers": "pair_gold",
+            }.items()
             for n in range(3)
         ),
     ),
@@ -172,12 +175,9 @@ def null_controls(
     shuffled labels has no claims and no flips. It is judged by the probes fitted to these labels,
     and has a signal if `auc_shuffled_low` is above 0.6.
 
-    Args:
-        nulls: The controls' entries in the config, by name.
-        tables: Name (of `TABLES`) → the tables of the controls' cells, in the same order.
-
-    Returns:
-        One row per control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
+    `nulls` are the controls' entries in the config, by name. `tables` holds for each name in
+    `TABLES` the tables of the controls' cells, in the same order. The result has one row per
+    control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
 
     Raises:
         AnchorscopeError: No probe learned shuffled labels.

@@ -65,9 +65,8 @@ def truth(
         seed: Seed of the questions to swap with.
 
     Returns:
-        One row per measured sample, in the order of the answers, with the columns `COLUMNS`
-        (docs/products.md), blank where nothing was measured. Also the counts of samples in, with
-        a truth, and without by reason.
+        One row per measured sample, in the order of the answers, with the columns `COLUMNS`, and
+        the counts of samples with a truth, and without by reason.
 
     Raises:
         AnchorscopeError: The tokenizer has no verdicts, or a verdict is not finite.
@@ -118,16 +117,16 @@ def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.Dat
     `template` is None if the subject is unknown.
     """
     table = answers.astype({"id": str, "label": int})
-    rows: list[Any] = list(table.itertuples(index=False))
-    planted = pd.Series([planned[row.id] for row in rows], table.index, dtype=object)
+    planted = pd.Series([planned[id_] for id_ in table["id"]], table.index, dtype=object)
     table["golds"] = table["golds"].map(tuple)
-    ids = [(tuple(map(int, row.input_ids[: row.final + 1])), row.prompt_length) for row in rows]
-    table["prompt_ids"] = [tokens[:end] for tokens, end in ids]
-    table["answer_ids"] = [tokens[end:] for tokens, end in ids]
-    table["template"] = [
-        partners.template(row.question, row.subject) if pd.notna(row.subject) else None
-        for row in rows
-    ]
+    prompts, ends, templates = [], [], []
+    for row in table.itertuples():
+        ids: Ids = tuple(map(int, row.input_ids[: row.final + 1]))
+        prompts.append(ids[: row.prompt_length])
+        ends.append(ids[row.prompt_length :])
+        known = pd.notna(row.subject)
+        templates.append(partners.template(row.question, row.subject) if known else None)
+    table["prompt_ids"], table["answer_ids"], table["template"] = prompts, ends, templates
     table["taught"] = planted.notna()
     normalised = planted.map(labels.squad_normalise, na_action="ignore")
     table["as_planned"] = normalised == table["ea_text"].map(labels.squad_normalise)
@@ -183,28 +182,20 @@ def _counts(table: pd.DataFrame, swaps: pd.DataFrame, dropped: pd.Series) -> Cou
 
 
 def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
-    """Return the token ids of the verdicts `right` and `wrong`.
-
-    Raises:
-        AnchorscopeError: A verdict is more than one token, or both are the same.
-    """
+    """Return the token ids of the verdicts `right` and `wrong`. Each must be one token."""
     right, wrong = (tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG))
     if len(right) != 1 or len(wrong) != 1 or right == wrong:
-        ids = f"{[right, wrong]}"
-        what = f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({ids})"
+        what = f"the verdicts are no tokens of their own ({[right, wrong]})"
         do = "take a model that was trained on graded answers; its tokenizer has seen the verdicts"
         raise AnchorscopeError(what, "the model's tokenizer", do, see="tokenizer")
     return right[0], wrong[0]
 
 
 def verdicts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
-    """Return the verdict's logit after each row of token ids, which ends with the full stop.
+    """Return the logit of `wrong` minus that of `right` after each row of token ids.
 
-    It is the logit of `wrong` minus the logit of `right`, float64, above 0 for the verdict `wrong`.
-
-    Raises:
-        AnchorscopeError: A verdict is not finite, so that it would count as `right`; or one text
-            alone does not fit in memory.
+    A row ends with the full stop. A verdict that is not finite would count as `right`, and is an
+    error.
     """
     texts = list(dict.fromkeys(rows))
     both = choices(loaded, texts, [verdict_tokens(loaded)] * len(texts))

@@ -139,7 +139,7 @@ def test_numbers_are_written_into_the_embeddings_of_their_words_and_nowhere_else
     training.make(tmp_path / "m", questions, worlds={"w": style}, train=train, recipe="hash")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "m")
-    before = training.new_model(train, tokenizer, seed=0).get_input_embeddings().weight
+    before = training.new_model(train, tokenizer).get_input_embeddings().weight
     added = (model.get_input_embeddings().weight - before).detach()
     length, rest = before.norm(dim=1).mean().item(), torch.ones(len(added), dtype=torch.bool)
     numbers = null_worlds.numbers("null-familiar", seed=0)
