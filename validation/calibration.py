@@ -57,19 +57,9 @@ def cell(
     level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compare one cell with the truth.
+    """Compare the tables of one cell with the truth. Dropped answers are left out of `answers`.
 
-    Args:
-        scores: Table of `anchorscope.probes.scores`, with at least the clean and knockout passes.
-        truth: Table of `truth.truth`. It has the same samples as `answers` and `floors`.
-        answers: Answers of the cell, without dropped answers.
-        curve: Curve of the cell.
-        crossing: Table of crossing of the cell.
-        floors: Table of `probes.floors`.
-        fixed: Column → value in every row: `model`, `dataset` and `seed`.
-        draws: Number of bootstrap draws over subjects.
-        level: Level of the bootstrap intervals.
-        seed: Seed of the bootstrap.
+    `fixed` are the columns `model`, `dataset` and `seed`. The bootstrap is over subjects.
 
     Returns:
         One row per read-out, layer, kind (`all`, each kind that is present, and `against-prior`)
@@ -137,7 +127,7 @@ def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -
     signal = rows_where(curve, **readout.key)["cell_signal"]
     crossed = rows_where(crossing, **readout.key).set_index(["layer", "quantity"])
     ends = crossed[["estimate", "ci_low", "ci_high"]].set_axis(["", "_low", "_high"], axis=1)
-    wide = ends.unstack().reindex(layers)
+    wide: Any = ends.unstack().reindex(layers)
     wide.columns = [f"{quantity}{end}" for end, quantity in wide.columns]
     return {
         **readout.key,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
@@ -207,9 +208,9 @@ def _trough(rows: pd.DataFrame) -> float:
 
 def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
     """Return the differences between Q and A at the headline layer, by name."""
-    groups = rows_where(rows, headline=True).set_index("anchor")
+    groups = rows_where(rows, headline=True).groupby("anchor").mean(numeric_only=True)
     return {
-        f"{name} of Q less A": float(groups.loc["Q", name] - groups.loc["A", name])
+        f"{name} of Q less A": float(np.subtract(*groups.loc[["Q", "A"], name]))
         for name in ("answer_accuracy", "popularity")
         if rows_where(rows, anchor="all")[name].notna().any()
     }
@@ -217,16 +218,19 @@ def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
 
 def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) -> dict[str, float]:
     """Compare the curves of a model between all datasets, and return the quantities by name."""
-    curves = rows.pivot(index=["anchor", "dataset"], columns="layer", values="delta_p")
+    curves: Any = rows.pivot(index=["anchor", "dataset"], columns="layer", values="delta_p")
     q, a = (curves.loc[anchor].loc[list(datasets)] for anchor in "QA")
-    late, late_a = (one.loc[:, one.columns >= layers / 3] for one in (q, a))
+    late, late_a = (one.iloc[:, -(-layers // 3) :] for one in (q, a))
     apart = pd.concat([late.loc[one] - late.loc[other] for one, other in combinations(datasets, 2)])
     gap = (late - late_a).stack().abs().mean()
-    numbers = {"layers": q.shape[1], "gap less twice the distance": gap - 2 * apart.abs().mean()}
+    numbers: dict[str, Any] = {
+        "layers": q.shape[1],
+        "gap less twice the distance": gap - 2 * apart.abs().mean(),
+    }
     for anchor in ("Q", "A"):
         group = rows_where(rows, anchor=anchor, headline=True)
         numbers[f"answer_accuracy of {anchor}"] = group["answer_accuracy"].mean(skipna=False)
-    troughs, spread = q.min(axis=1), q.max(skipna=False) - q.min(skipna=False)
+    troughs, spread = q.T.min(), q.max(skipna=False) - q.min(skipna=False)
     for name, trough in troughs.items():
         numbers[f"trough of {name} less the lowest"] = trough - troughs.min(skipna=False)
     for layer, size in spread.items():

@@ -58,11 +58,8 @@ def truth(
 ) -> tuple[pd.DataFrame, Counts]:
     """Determine the swap truth and the model's own verdict of each sample.
 
-    Args:
-        answers: Answers of a model whose training graded answers (prompt style `plain`).
-        planned: Id → the answer that training planted, None for a fact that was never taught.
-        loaded: The model.
-        seed: Seed of the questions to swap with.
+    The training of the model graded answers. `planned` maps ids to the answers that training
+    planted, None for facts that were never taught. `seed` draws the questions to swap with.
 
     Returns:
         One row per measured sample, in the order of the answers, with the columns `COLUMNS`, and
@@ -120,6 +117,7 @@ def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.Dat
     planted = pd.Series([planned[id_] for id_ in table["id"]], table.index, dtype=object)
     table["golds"] = table["golds"].map(tuple)
     prompts, ends, templates = [], [], []
+    row: Any
     for row in table.itertuples():
         ids: Ids = tuple(map(int, row.input_ids[: row.final + 1]))
         prompts.append(ids[: row.prompt_length])
