@@ -38,17 +38,6 @@ def test_means_and_auc_are_over_samples_of_scored_kinds_whose_truth_is_known() -
     assert (row["n_q"], row["n_a"], row["n"]) == (3, 2, 7)
 
 
-def test_a_cell_without_truth_has_means_alone() -> None:
-    row = held(None)
-    assert row[["n_q", "auc", "control_auc"]].isna().all() and row["value"] == 3 / 7
-
-
-def test_an_experiment_that_measured_nothing_has_no_rows() -> None:
-    answers = pd.DataFrame({"id": IDS, "question": IDS, "label": [0, 1] * 4, "dropped": None})
-    per_sample = pd.DataFrame(columns=["id", "site", "position", "layer", "arm", "measure"])
-    assert of_experiment(per_sample, answers, None).empty
-
-
 def pairs_of(term: list[float]) -> pd.DataFrame:
     """Samples 0 and 1 are a pair, 2 and 3 the next, ...; a pair term for each sample."""
     pair = [n // 2 for n in range(len(term))]

@@ -1,6 +1,5 @@
 """Reproduction check: tables that show each published statement, and tables that do not."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from workflow import PROJECT, SHIPPED
 from anchorscope.detectors.registry import METHODS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.tables import rows_where
-from anchorscope.storage import files
 from anchorscope.workflow import config
 from validation import reproduction
 
@@ -103,13 +101,9 @@ class Figure:
 @pytest.mark.parametrize("name", ["llama-3.2", "qwen3", "llama-3", "mistral"])
 def test_a_figure_as_published_is_within_everywhere(name: str) -> None:
     found = Figure(name).check()
-    others = {*VALUES}
-    beside = found["id"].isin(others)
+    beside = found["id"].isin(VALUES)
     assert (found.loc[beside, "verdict"] == "not run").all()
     assert found.loc[~beside, "verdict"].eq("within").all(), found[["id", "measured"]]
-    assert list(found.columns) == list(reproduction.COLUMNS)
-    for column in ("statement", "measured"):  # no formula to a spreadsheet
-        assert not found[column].str.match(r"[=+\-@]").any(), column
 
 
 def test_the_other_published_readings_are_within_too_but_not_a_mixture() -> None:
@@ -170,14 +164,6 @@ def test_what_differs_from_the_publication_is_outside_and_all_else_stays_within(
     assert figure.other_than_within(id_) == ({outside} if outside else set())
 
 
-def test_a_gap_no_larger_than_between_datasets_is_outside() -> None:
-    figure = Figure("llama-3.2")
-    chosen = figure.rows(model="llama-3.2-1b", anchor="Q")
-    steps = figure.table.loc[chosen, "dataset"].map({name: n for n, name in enumerate(DATASETS)})
-    figure.table.loc[chosen, "delta_p"] = -25.0 * steps
-    assert figure.other_than_within("gap") == {("llama-3.2-1b", "all")}
-
-
 @pytest.mark.parametrize(("low", "high"), [(-5.6, -0.1), (0.1, 3.0)])
 def test_the_interval_under_random_tokens_must_hold_0_at_every_layer(
     low: float, high: float
@@ -189,12 +175,6 @@ def test_the_interval_under_random_tokens_must_hold_0_at_every_layer(
     figure.put("ci_high", high, **here)
     outside = {(model, "nq") for model in ("llama-3.2-1b", "llama-3.2-3b")}
     assert figure.other_than_within("random-tokens") == outside
-    found = figure.check("random-tokens").set_index(["model", "dataset"])["measured"]
-    ends = {"ci_low": sorted([low, -1.5]), "ci_high": sorted([high, 0.5])}
-    said = [
-        f"{name}, layers 0 to 15: {least:g} to {most:g}" for name, (least, most) in ends.items()
-    ]
-    assert found[ONE] == ", ".join(said)
     figure.table = figure.table.drop(figure.rows(condition="random"))
     assert set(figure.verdicts("random-tokens").values()) == {"not run"}
 
@@ -245,17 +225,13 @@ def test_a_group_that_does_not_exist_shows_nothing_and_a_cell_without_signal_say
         assert set(own.values()) == {"outside"}, id_
 
 
-def test_a_figure_is_judged_by_the_read_out_that_it_draws(tmp_path: Path) -> None:
+def test_a_figure_is_judged_by_the_read_out_that_it_draws() -> None:
     figure = Figure("llama-3.2")
     other = figure.table.assign(site="attn", delta_p=0.0, ci_high=1.0)
     figure.table = pd.concat([other, figure.table], ignore_index=True)
     assert figure.other_than_within("q-clearly-negative") == set()
     drawn = figure.check("q-clearly-negative", readout="attn/final")
     assert set(drawn["verdict"]) == {"outside"} and set(drawn["readout"]) == {"attn/final"}
-    before = figure.check()
-    files.write_csv(figure.table, tmp_path / "table.csv")
-    figure.table = files.read_csv(tmp_path / "table.csv")  # the same once written and read
-    pd.testing.assert_frame_equal(figure.check(), before)
 
 
 OF_FIGURE = (reproduction.LINES, reproduction.SHAPE, "curve")
@@ -318,21 +294,7 @@ def test_a_number_of_another_table_is_within_5_of_the_published_one_or_outside(
         found = judged(id_, figure, table_of(VALUES[id_], model, published + off))
         assert found.loc[(model, "popqa"), "verdict"] == verdict
         assert found.loc[(model, "popqa"), "statement"].endswith(f": {published:g}")
-        others = found.drop((model, "popqa"))
-        assert (others["verdict"] == "not run").all() and (others["measured"] == "").all()
-        assert found["measured"].str.match(r"[^=+\-@]|$").all(), "no formula to a spreadsheet"
-
-
-@pytest.mark.parametrize(("off", "verdict"), [(4.9, "within"), (5.1, "outside")])
-def test_accuracy_and_popularity_of_the_groups_are_judged_from_the_curve(
-    off: float, verdict: str
-) -> None:
-    figure, at = Figure("llama-3"), {"model": "llama-3-70b", "anchor": "A"}
-    figure.put("popularity", 1000 * (13 + off), **at, condition="knockout", headline=True)
-    figure.put("answer_accuracy", 0.6 + off / 100, **at, condition="knockout", layer=79)
-    for quantity in ("popularity", "accuracy"):
-        found = figure.verdicts(f"boundary-{quantity}-a")
-        assert found["llama-3-70b", "popqa"] == verdict
+        assert (found.drop((model, "popqa"))["verdict"] == "not run").all()
 
 
 def test_what_was_not_read_is_no_statement_and_what_is_thin_is_not_judged() -> None:
@@ -348,10 +310,7 @@ def test_what_was_not_read_is_no_statement_and_what_is_thin_is_not_judged() -> N
 
 
 def test_a_range_holds_all_its_layers() -> None:
-    one = VALUES["boundary-unknown-a"]
-    table = table_of(one, "llama-3-8b", 60)
-    at = ("llama-3-8b", "popqa")
-    assert judged("boundary-unknown-a", "llama-3", table).loc[at, "verdict"] == "within"
+    table = table_of(VALUES["boundary-unknown-a"], "llama-3-8b", 60)
     table.iloc[2, list(table).index("unknown")] = 0.3
-    found = judged("boundary-unknown-a", "llama-3", table).loc[at]
+    found = judged("boundary-unknown-a", "llama-3", table).loc[("llama-3-8b", "popqa")]
     assert found["verdict"] == "outside" and found["measured"] == "unknown, layers 0 to 2: 30 to 60"

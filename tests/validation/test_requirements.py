@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments.crossing.claims import ON_PAIRS
-from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError
 from validation import requirements
 
@@ -75,14 +74,6 @@ def test_where_nothing_can_be_known_yet_pair_terms_must_be_0(column: str) -> Non
     table.loc[table["layer"] == 1, column] = 0.06
     lost = requirements.check_calibration(table).query("not holds")["floor"]
     assert lost.str.endswith(" at layer 1").all() and len(lost) == 4
-
-
-def test_the_words_name_every_requirement_that_is_missed_and_no_other() -> None:
-    words = requirements.in_words(requirements.check_calibration(calibrated(sensitivity=0.41)))
-    assert words.startswith("98 of 100 requirements hold.")
-    assert "sensitivity against the prior, cell, a on x: 0.410, required at least 0.45" in words
-    assert "sensitivity against the prior, mean, a on all: 0.555, required at least 0.65" in words
-    assert words.count("Missed") == 2
 
 
 EVERYTHING = ("signal", *ON_PAIRS)
@@ -201,12 +192,3 @@ def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
     assert not mlp("shuffled", auc_shuffled_low=0.61, **asked)["empty"]
     with pytest.raises(AnchorscopeError, match="no labels were shuffled(.|\n)*shuffled, m on d"):
         judged("shuffled", auc_shuffled_low=np.nan)
-
-
-def test_what_was_not_measured_is_blank() -> None:
-    tables = given()
-    empty = {kind: tables[kind].head(0) for kind in ("crossing", "claims")}
-    empty["curve"] = rows_where(tables["curve"], condition="knockout")
-    row = mlp(tables=empty)
-    assert np.isnan(row["pair_right"]) and row["empty"] and row["untested"] == ", ".join(EVERYTHING)
-    assert np.isnan(row["random_flip_share"])

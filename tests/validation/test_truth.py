@@ -172,15 +172,6 @@ def test_an_answer_other_than_the_planted_one_has_no_truth_and_a_fact_never_plan
     assert not frame.loc["q00", "as_planned"] and frame["as_planned"].sum() == len(frame) - 1
 
 
-def test_samples_that_were_dropped_before_are_counted(model):
-    answers = cell()
-    answers["dropped"] = ["no answer anchor"] * 2 + [None] * (len(answers) - 2)
-    model(reads_the_question(answers))
-    frame, counts = measure(answers)
-    assert len(frame) == len(answers) - 2 and counts.total == len(answers)
-    assert counts.dropped == {"no answer anchor": 2}
-
-
 RIGHT_ID, WRONG_ID = 70, 91
 
 
