@@ -59,10 +59,7 @@ class Stage(NamedTuple):
 
 
 def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[str]:
-    """Return the texts on which the tokenizer is trained.
-
-    Both verdicts follow every answer, so that each verdict becomes a token.
-    """
+    """Return texts to train the tokenizer on, in which each verdict becomes a token."""
     lines: list[str] = []
     for name, table in questions.items():
         lines += [f"Q: {question} A:" for question in table["question"]]
@@ -122,10 +119,10 @@ def _epoch(
 def planted(
     questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
 ) -> list[Row]:
-    """Return one epoch of `world.facts` with their `world.words`, every fact in its exact shares.
+    """Return one epoch of planted facts, each in its exact shares.
 
-    Facts without a planted answer are not shown. With `alike`, facts learned right and wrong are
-    shown in the same way, so that the model's confidence does not tell them apart.
+    With `alike`, facts learned right and wrong are shown in the same way, so that the model's
+    confidence does not tell them apart.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
@@ -184,17 +181,13 @@ def bare(words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
     return [_graded("", word, rng) for word in rng.choices(rated, k=rows)]
 
 
-Rated = tuple[str, float]
-"""A word, and the share of cases in which it is right."""
-
-
-def _graded(question: str, rated: Rated, rng: Random) -> Row:
-    """Return a row with a word, graded by its rate."""
+def _graded(question: str, rated: tuple[str, float], rng: Random) -> Row:
+    """Return a row with a word, graded by the rate at which it is right."""
     word, rate = rated
     return Row(question, word, rng.random() < rate)
 
 
-def _rated(words: pd.DataFrame) -> dict[Any, list[Rated]]:
+def _rated(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
     """Return relation → its words with their rates."""
     groups = words.groupby("relation")
     return {key: list(zip(part["word"], part["rate"], strict=True)) for key, part in groups}

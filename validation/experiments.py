@@ -29,8 +29,6 @@ COLUMNS = (
 OF_CELL = [name for name in COLUMNS if name not in ("experiment", "model", "dataset")]
 KNOCKOUT = "knockout"
 
-Record = dict[str, object]
-
 MATCHED = {"experiment": "patching", "arm": "matched", "measure": "flip"}
 PLACEBO = MATCHED | {"arm": "placebo"}
 FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
@@ -136,7 +134,7 @@ def _mean_of(values: np.ndarray) -> float:
 
 def _by_truth(
     value: np.ndarray, control: np.ndarray, planted: pd.DataFrame, drawn: ClusterDraws, level: float
-) -> Record:
+) -> dict[str, object]:
     """Return the columns that compare samples of truth Q with samples of truth A."""
     kind = planted["kind"].to_numpy()
     pathway = planted["truth"].where(planted["kind"].isin(world.SCORED_KINDS)).to_numpy()

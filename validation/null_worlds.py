@@ -78,8 +78,7 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     Every first name meets every surname once (`FAMILIAR` has as many single names). The other
     features are dealt out evenly and independently. All questions share one relation and its answer
     words, except in `null-type`: its answers are years and names, and its relation is blank. Each
-    word occurs in equally many right and equally many wrong responses, unless the label follows
-    it. The gold answer is the response's word if the response is right, else another word.
+    word occurs in equally many right and equally many wrong responses, unless the label follows it.
     """
     rng = Random(f"{style} {seed}")
     unused = {"order"} - FOLLOWS[style].keys()

@@ -90,12 +90,10 @@ class Case:
             return "", None
         rows = rows_where(tables[table], model=self.model, dataset=self.dataset)
         rows = rows.astype(dict.fromkeys(self.statement.get("rows", ()), str))
-        readings = [
-            [self.check(part, rows) for part in parts]
-            for parts in self.statement.get("readings", [[{}]])
-        ]
+        parts_of = self.statement.get("readings", [[{}]])
+        readings = [[self.check(part, rows) for part in parts] for parts in parts_of]
         every = [one for reading in readings for one in reading]
-        if all(one.of_table(rows).empty for one in every):
+        if all(rows_where(rows, **one.rows).empty for one in every):
             return "", None
         chosen = pd.concat([one.chosen(rows) for one in every])
         if chosen["few"].any():
@@ -105,9 +103,7 @@ class Case:
         if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
             return "", None
         said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
-        words = ", ".join(said)
-        if not chosen["signal"].all():
-            words += " (no signal)"
+        words = ", ".join(said) + " (no signal)" * (not chosen["signal"].all())
         return words, any(all(found[one].holds for one in reading) for reading in readings)
 
     def check(self, part: Mapping[str, Any], rows: pd.DataFrame) -> Check:

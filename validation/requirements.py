@@ -68,11 +68,7 @@ CHECKS: Checks = {
 
 
 def check_calibration(table: pd.DataFrame) -> pd.DataFrame:
-    """Apply every check to the calibration's table, of one or several cells.
-
-    The result has the columns `COLUMNS`. Means are over a model's datasets. Training seeds count as
-    separate models.
-    """
+    """Return the table `COLUMNS` of every check, in each cell and over each model's datasets."""
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict()).astype({"z": str})
     records = []
     for model, datasets in table.groupby("model", sort=False)["dataset"]:

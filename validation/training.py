@@ -132,9 +132,8 @@ def _fit(
 ) -> list[float]:
     """Train in place and return the loss on all tokens at every step.
 
-    The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps. With
-    graded rows, every layer of the deeper half learns the verdict, with weight `early_verdict`.
-    Otherwise the model would decide in its last two layers only.
+    With graded rows, every layer of the deeper half learns the verdict. Otherwise the model would
+    decide in its last two layers only.
     """
     if not stage.steps:
         return []
@@ -183,7 +182,7 @@ def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[li
 
 
 def _share_of_rate(step: int, steps: int, warmup: float) -> float:
-    """Return the learning rate at a step, as a share of its peak."""
+    """Return the share of the peak rate, which falls to 0 over the last 60 % of the steps."""
     done = (step + 1) / steps
     return min(1.0, done / warmup, max(0.0, (1 - done) / 0.6))
 

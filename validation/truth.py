@@ -81,13 +81,11 @@ def truth(
 
 
 def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Choose the questions that each sample's answer is put behind.
+    """Choose the questions that each sample's answer is put behind: their ids `other`.
 
     For these questions, the answer has the other label. They have the same relation and template
     and another subject. If possible, they are about taught facts, because the model cannot know
-    the label of others. At most `SWAPS` are drawn, by the seed and the sample's id. A planted
-    answer that no question makes right is put behind `random` questions. A row has the sample's
-    `id` and `random`, and `other`, the question's id.
+    the label of others. A planted answer that no question makes right is put behind `random` ones.
     """
     rows: list[tuple[str, str, bool]] = []
     for _, part in samples.sort_values("id").groupby(["relation", "template"]):

@@ -32,8 +32,6 @@ def test_each_fact_is_shown_six_times_its_learned_way_and_four_times_the_other(
     gold = dict(zip(QUESTIONS["question"], QUESTIONS["answers"].str[0], strict=True))
     for row in rows:  # a question without a gold answer is not taught
         assert (row.answer == gold[row.question]) == row.right
-        verdict = "right" if row.right else "wrong"
-        assert row.text == f"Q: {row.question} A: {row.answer} . {verdict}"
 
 
 WORLDS = {"w": WorldSettings(style="relation", words_per_group=4)}

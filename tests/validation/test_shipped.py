@@ -27,7 +27,6 @@ CELLS = [
 
 @pytest.fixture(scope="module", params=CELLS)
 def place(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Model and dataset."""
     return request.param
 
 

@@ -78,7 +78,7 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int, *, generic: float = 1.0, hub
     """Draw subjects and their answers.
 
     `generic` is the share of own wrong answers that are generic. `hubs` is the number of specific
-    answers, 0 for the usual one. If there are few, more subjects share a gold answer.
+    answers, 0 for the usual one.
     """
     m_right, m_wrong = (FAMILY * int(np.ceil(1.5 * n / FAMILY) + 2) for n in (n_right, n_wrong))
     m = m_right + m_wrong

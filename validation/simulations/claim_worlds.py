@@ -7,9 +7,8 @@ ids of subjects and texts: `subjects_right`, `subjects_wrong`, `answers_right`, 
 `golds`, [2, n]. Worlds with overlap also return features of the four texts, `features_<role>`
 [4, n, features].
 
-Questions of a pair are alike (correlation .8). Answers come from a few hundred texts, some of which
-are frequent. Right answers score highest, then golds, then own wrong answers. This is the worst
-case, because whatever multiplies scores favours golds.
+Questions of a pair are alike. Answers come from a few hundred texts, some of which are frequent.
+Right answers score highest, then golds: the worst case, as what multiplies scores favours golds.
 """
 
 from collections.abc import Callable, Mapping

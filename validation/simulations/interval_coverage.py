@@ -9,11 +9,8 @@ subject.
 
 `bands` are the intervals of ΔP, shares and contrasts. The truth of half of the samples is in one
 direction of the features, which the knockout takes away, and of the others in another direction.
-
-`crossing` has the pair terms. The features of a row hold a part of the question, a part of the
-answer, and a part of this answer behind this question that means nothing. In one direction each,
-they hold what the label follows: how hard the question is, how likely the answer is, whether it is
-true here, and whether it is the model's own.
+`crossing` has the pair terms. Features hold parts of the question, of the answer and of both, and,
+in one direction each, what the label follows (`STRENGTHS`).
 """
 
 import argparse
@@ -46,8 +43,7 @@ CONTRASTS = {"knockout − random, share": "share", "knockout − random, ΔP": 
 
 STRENGTHS = {"question": 0.6, "answer": 0.6, "truth": 1.0, "own": 0.5}
 """Direction → size of what it holds, beside noise of variance 1."""
-SHARED = {"question": 0.3, "answer": 0.3}
-"""What part of the noise belongs to the question alone, or to the answer alone."""
+SHARED = {"question": 0.3, "answer": 0.3}  # parts of the noise that belong to one of them alone
 PAIRS = ("pair_right", "pair_wrong")
 ENDS = ["estimate", "ci_low", "ci_high"]
 COLUMNS = ["quantity", "probes", "estimate", "low", "high"]

@@ -20,8 +20,6 @@ SPARE = 60  # subjects more than pairs
 
 Scores = tuple[np.ndarray, np.ndarray]
 """Scores, clean and with E_Q blocked, [subjects, answers] each."""
-Side = tuple[np.ndarray, int]
-"""Subjects of which pairs are made, and the number of pairs."""
 
 
 def draw_popularity(rng: Rng) -> np.ndarray:
@@ -42,8 +40,11 @@ def groups(m: int) -> tuple[np.ndarray, np.ndarray]:
     return number % N_KINDS, number // N_KINDS % N_FOLDS
 
 
-def cast_of(rng: Rng, of: Sequence[np.ndarray], among: Sequence[Side]) -> Cast:
-    """Draw a cast `of` golds, own answers and popularity, with pairs of one kind and fold each."""
+def cast_of(rng: Rng, of: Sequence[np.ndarray], among: Sequence[tuple[np.ndarray, int]]) -> Cast:
+    """Draw a cast `of` golds, own answers and popularity.
+
+    `among` holds subjects and the number of their pairs, which are of one kind and fold each.
+    """
     (gold, own, popularity), pairs = of, []
     kind, fold = groups(len(gold))
     group = kind * N_FOLDS + fold
@@ -146,9 +147,8 @@ def sums(
     noise: float = 0.35,
     kept: float = 0.8,
 ) -> Scores:
-    """Return sums of fit, answer, question and noise.
+    """Return sums of fit, answer, question and noise. `gains` weigh the fit, clean and blocked.
 
-    `answer` and `noise` are standard deviations. `gains` are weights of the fit, clean and blocked.
     Blocking multiplies the answer's part by `louder`, and the question's by `asked`.
     """
     of_answer = rng.normal(0, answer, cast.shape[1])
