@@ -60,26 +60,22 @@ class Cell:
         found = {"id": self.ids, "kind": self.kind, "verdict": verdict}
         return pd.DataFrame(found | {"truth": np.where(known, planted, None)})
 
-    def _s(self) -> dict[tuple[str, int, str], np.ndarray]:
-        """(condition, draw, probe) → scores [layers, n]."""
+    def _s(self) -> dict[tuple[str, int], np.ndarray]:
+        """(condition, draw) → scores [layers, n]."""
         clean = 2.0 * (2 * self.z - 1) + self.random.normal(size=(LAYERS, self.n)) * 1.5
         cut = np.isin(self.kind, ["surprise", "tempting", "neutral"])
         moved = clean - 3 * np.sign(clean) * cut
-        means = {("knockout", 0, "clean"): moved}
-        means |= {("random", draw, "clean"): clean for draw in (0, 1)}
-        found = {("clean", 0, "clean"): clean}
-        for key, values in means.items():
-            found[key] = values + self.random.normal(size=values.shape)
-        return found
+        means = {("knockout", 0): moved, ("random", 0): clean, ("random", 1): clean}
+        noisy = {one: mean + self.random.normal(size=mean.shape) for one, mean in means.items()}
+        return {("clean", 0): clean} | noisy
 
     def scores(self) -> pd.DataFrame:
         parts = []
-        for (condition, draw, probe), s in self.s.items():
+        for (condition, draw), s in self.s.items():
             columns = {"id": np.tile(self.ids, len(s)), "layer": np.arange(len(s)).repeat(self.n)}
             part = pd.DataFrame(columns | {"s": s.ravel(), "p": 1 / (1 + np.exp(-s.ravel()))})
-            part = part.assign(readout="mlp/final", condition=condition, draw=draw, probe=probe)
-            parts.append(part[part["s"].notna()])
-        return pd.concat(parts, ignore_index=True)
+            parts.append(part.assign(condition=condition, draw=draw))
+        return pd.concat(parts, ignore_index=True).assign(readout="mlp/final", probe="clean")
 
     def table(self) -> pd.DataFrame:
         given = [self.truth, self.answers, self.curve, self.crossing, self.floors]
@@ -99,7 +95,7 @@ def table(cell: Cell) -> pd.DataFrame:
 
 def samples_of(cell: Cell, layer: int) -> pd.DataFrame:
     """What is known of each sample at a layer."""
-    s = {(condition, draw): values[layer] for (condition, draw, _), values in cell.s.items()}
+    s = {key: values[layer] for key, values in cell.s.items()}
     clean, cut = s["clean", 0], s["knockout", 0]
     moved = 1 / (1 + np.exp(-cut)) - 1 / (1 + np.exp(-clean))
     random = np.mean([(s["random", draw] > 0) != (clean > 0) for draw in (0, 1)], axis=0)
@@ -156,10 +152,7 @@ def test_rows_are_every_layer_and_kind_and_what_is_unknown_is_blank(table: pd.Da
     row = table.query(where).squeeze()
     assert (row["n"], row["n_truth_q"], row["n_truth_a"]) == (0, 0, 0)
     assert row[["probe_auc", "flip_share", "sensitivity", "specificity"]].isna().all()
-
-
-def test_what_swapping_answers_shows_of_a_layer_stands_in_all_its_rows(table: pd.DataFrame) -> None:
-    for name in CROSSED:
+    for name in CROSSED:  # what swapping answers shows of a layer stands in all its rows
         assert (table[name] == [number(name, layer) for layer in table["layer"]]).all()
 
 

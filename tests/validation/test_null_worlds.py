@@ -9,7 +9,6 @@ import pytest
 
 from anchorscope.anchors import labels, question_anchors
 from anchorscope.config.sections import WorldSettings
-from anchorscope.passes import partners
 from anchorscope.questions import datasets, world
 from validation import null_worlds
 from validation.null_worlds import FEATURES, FOLLOWS
@@ -21,21 +20,10 @@ CHANCE = 0.15
 """Of a difference between two halves of 576 labels: 3.6 standard errors."""
 
 
-@pytest.fixture(params=FOLLOWS)
-def style(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def table(style: str) -> pd.DataFrame:
-    return prepared(style)
-
-
 @cache
 def prepared(style: str) -> pd.DataFrame:
     """A world as the DAG prepares it, with the text of E_A and the label."""
-    found = datasets.whole(null_worlds.samples(style, seed=0), seed=0)
-    table = found.sampled
+    table = datasets.whole(null_worlds.samples(style, seed=0), seed=0).sampled
     table["text"] = table["response"].str.removesuffix(".")
     pairs = zip(table["text"], table["answers"], strict=True)
     return table.assign(label=[int(not labels.matches(*pair)) for pair in pairs])
@@ -86,8 +74,6 @@ def test_a_familiar_label_follows_the_sum_of_its_two_numbers() -> None:
     numbers = null_worlds.numbers(style, seed=0)
     familiarity = table["subject"].map(numbers["familiarity"])
     prior = table["text"].map(numbers["prior"])
-    for name in ("property", "template"):
-        assert abs(told(features(table)[name], table["label"])) < CHANCE
     assert abs(familiarity.corr(prior)) < 0.1
     for number in (familiarity, prior):
         assert told(number > 0, table["label"]) > 0.25
@@ -104,8 +90,6 @@ def test_a_typed_label_follows_whether_question_and_answer_are_of_one_kind() -> 
     assert ((asks_year != is_year) != table["label"]).mean() == pytest.approx(0.1, abs=0.04)
     wrong = table[table["label"] == 1]
     assert (wrong["answers"].str[0].str.isdigit() == asks_year[wrong.index]).all()
-    asked = partners.proxies_of(table)["relation"].str.split(":").str[0]
-    assert set(zip(asked, asks_year, strict=True)) == {("when", True), ("who", False)}
     numbers = null_worlds.numbers("null-type", seed=0)
     words = table["question"].str.findall(r"\w+")
     sums = words.map(lambda found: sum(numbers["asked"].get(word, 0) for word in found))
@@ -113,18 +97,9 @@ def test_a_typed_label_follows_whether_question_and_answer_are_of_one_kind() -> 
     assert ((table["text"].map(numbers["kind"]) > 0) == is_year).all()
 
 
-def test_every_word_is_right_as_often_as_any_other(style: str, table: pd.DataFrame) -> None:
-    counts = table.groupby(["label", "text"]).size().groupby("label")
-    spread = (counts.max() - counts.min()).max()
-    if {"answer", "prior"} & set(FOLLOWS[style]):
-        assert spread > 13  # of 12 answers a word and label
-    else:  # a word's kind must not be told off how often it is right: chance alone moves it
-        assert spread <= (13 if style == "null-type" else 1)
-
-
-def test_questions_are_unique_and_their_subject_and_property_leave_other_words(
-    style: str, table: pd.DataFrame
-) -> None:
+@pytest.mark.parametrize("style", FOLLOWS)
+def test_questions_are_unique_and_their_subject_and_property_leave_other_words(style: str) -> None:
+    table = prepared(style)
     assert len(table) == null_worlds.SAMPLES
     assert table["question"].is_unique and table["subject"].is_unique
     assert table["relation"].nunique() == (style != "null-type")

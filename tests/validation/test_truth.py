@@ -70,7 +70,6 @@ def test_a_model_that_reads_the_question_has_truth_q_and_one_that_reads_the_answ
     frame, counts = measure(answers)
     assert (frame["truth"] == "Q").all() and (frame["follows"] == 1).all()
     assert (frame["verdict"] == frame["label"]).all() and set(frame["label"]) == {0, 1}
-    assert frame["why_none"].isna().all()
     assert counts.kept == counts.total == len(answers) == counts.notes["truth Q"]
     model(lambda number, word: False)
     frame, counts = measure(answers)
@@ -106,18 +105,13 @@ def slow_candidates(answers, number):
     return found
 
 
-def chosen(answers):
-    planned = dict(zip(answers["id"], answers["planned"], strict=True))
-    swaps = truth.choose(truth._samples(answers, planned), 0)
-    return swaps.groupby("id")["other"].agg(list).to_dict()
-
-
 @pytest.mark.parametrize("untaught", [["Dan", "Ida"], SUBJECTS])
 def test_swaps_ask_the_same_of_another_subject_with_the_other_label_and_of_taught_facts(untaught):
     """Of facts that were never taught where no other is left."""
     answers = cell(Ada="opal", Ben="opal", Mia="ruby")
     answers.loc[answers["subject"].isin(untaught), "planned"] = None
-    found = chosen(answers)
+    planned = dict(zip(answers["id"], answers["planned"], strict=True))
+    found = truth.choose(truth._samples(answers, planned), 0).groupby("id")["other"].agg(list)
     for number, id_ in enumerate(answers["id"]):
         allowed = slow_candidates(answers, number)
         taught = [n for n in allowed if pd.notna(answers["planned"].iloc[n])] or allowed
