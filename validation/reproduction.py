@@ -206,7 +206,7 @@ def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
     """Return the differences between Q and A at the headline layer, by name."""
     groups = rows_where(rows, headline=True).groupby("anchor").mean(numeric_only=True)
     return {
-        f"{name} of Q less A": float(np.subtract(*groups.loc[["Q", "A"], name]))
+        f"{name} of Q less A": float(np.subtract(*groups[name].reindex(["Q", "A"])))
         for name in ("answer_accuracy", "popularity")
         if rows_where(rows, anchor="all")[name].notna().any()
     }
