@@ -57,25 +57,15 @@ def cell(
     level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compare one cell with the truth.
+    """Compare the tables of one cell with the truth. Dropped answers are left out of `answers`.
 
-    Args:
-        scores: Table of `anchorscope.probes.scores`, with at least the clean and knockout passes.
-        truth: Table of `truth.truth`, with every sample that counts.
-        answers: Answers of the cell, without dropped answers.
-        curve: Curve of the cell.
-        crossing: Table of crossing of the cell.
-        floors: Table of `probes.floors`, with every sample that counts.
-        fixed: Column → value in every row: `model`, `dataset` and `seed`.
-        draws: Number of bootstrap draws over subjects.
-        level: Level of the bootstrap intervals.
-        seed: Seed of the bootstrap.
+    `fixed` are the columns `model`, `dataset` and `seed`. The bootstrap is over subjects.
 
     Returns:
         One row per read-out, layer, kind (`all`, each kind that is present, and `against-prior`)
-        and z (`all`, `0`, `1`), with the columns `COLUMNS` (docs/products.md), blank where unknown.
-        If `kind` is `all`, truth Q is compared with truth A over the scored kinds, and the verdict
-        accuracy and the AUCs of probe and answer floor cover the trained facts only.
+        and z (`all`, `0`, `1`), with the columns `COLUMNS`, blank where unknown. If `kind` is
+        `all`, truth Q is compared with truth A over the scored kinds, and the verdict accuracy and
+        the AUCs of probe and answer floor cover the trained facts only.
 
     Raises:
         AnchorscopeError: The tables have different samples.
@@ -135,24 +125,17 @@ def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -
     """Return the columns that all rows of a read-out share, as arrays [layers] or values."""
     layers = np.arange(len(readout.clean))
     signal = rows_where(curve, **readout.key)["cell_signal"]
-    crossed = by_quantity(rows_where(crossing, **readout.key), layers)
+    crossed = rows_where(crossing, **readout.key).set_index(["layer", "quantity"])
+    ends = crossed[["estimate", "ci_low", "ci_high"]].set_axis(["", "_low", "_high"], axis=1)
+    wide: Any = ends.unstack().reindex(layers)
+    wide.columns = [f"{quantity}{end}" for end, quantity in wide.columns]
     return {
         **readout.key,
         "signal": bool(signal.any()) if len(signal) else None,
         "layer": layers,
         "headline": layers == readout.headline,
-        **{name: crossed[name].to_numpy() for name in CROSSED},
+        **wide.reindex(columns=list(CROSSED)),
     }
-
-
-def by_quantity(crossing: pd.DataFrame, layers: np.ndarray) -> pd.DataFrame:
-    """Return one row per layer with the columns `CROSSED`, from a read-out's rows of crossing."""
-    wide = {
-        f"{name}{end}": rows.set_index("layer")[column]
-        for name, rows in crossing[crossing["quantity"].isin(CROSSED)].groupby("quantity")
-        for end, column in (("", "estimate"), ("_low", "ci_low"), ("_high", "ci_high"))
-    }
-    return pd.DataFrame(wide, index=layers).reindex(columns=list(CROSSED))
 
 
 def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> list[np.ndarray]:

@@ -29,13 +29,9 @@ class Check:
     slack: float = 0.0  # how far values of other layers may exceed the picked value
     factor: float = 1.0  # multiplies the values
 
-    def of_table(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of a table that the check selects, at every layer."""
-        return rows_where(table, **self.rows)
-
     def chosen(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the selected rows at the layers that count."""
-        rows = self.of_table(table)
+        rows = rows_where(table, **self.rows)
         return rows[rows["layer"].between(*self.layers)] if self.layers else rows
 
     @property
@@ -45,9 +41,7 @@ class Check:
             return f"at least {self.low:g}"
         if np.isinf(self.low):
             return f"at most {self.high:g}"
-        return (
-            f"exactly {self.low:g}" if self.low == self.high else f"{self.low:g} to {self.high:g}"
-        )
+        return f"{self.low:g} to {self.high:g}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ def judge(check: Check, table: pd.DataFrame) -> Judged:
     least, most, beyond = values.min(), values.max(), 0.0
     if check.pick:
         extreme = pd.Series.min if check.pick == "lowest" else pd.Series.max
-        every = check.factor * check.of_table(table)[check.column].astype(float)
+        every = check.factor * rows_where(table, **check.rows)[check.column].astype(float)
         least = most = extreme(values)
         beyond = abs(extreme(every) - least)
     inside = check.low <= least and most <= check.high

@@ -8,7 +8,7 @@ dataset, and the seed decides which facts are learned wrong.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, cycle, islice
+from itertools import cycle, islice
 from random import Random
 from typing import Any, NamedTuple
 
@@ -59,10 +59,7 @@ class Stage(NamedTuple):
 
 
 def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[str]:
-    """Return the texts on which the tokenizer is trained.
-
-    Both verdicts follow every answer, so that each verdict becomes a token.
-    """
+    """Return texts to train the tokenizer on, in which each verdict becomes a token."""
     lines: list[str] = []
     for name, table in questions.items():
         lines += [f"Q: {question} A:" for question in table["question"]]
@@ -79,20 +76,18 @@ def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterat
     E_Q (`frameless`). The third stage has twice as many of both. The fourth stage adds answers
     without a question.
     """
+    rows: list[Row] = []
     if train.curriculum == "plain":
-        tables = [
-            plain(table, wrong_share=train.wrong_share, seed=train.seed)
-            for table in questions.values()
-        ]
-        yield Stage(list(chain.from_iterable(tables)), train.steps, train.learning_rate)
+        for table in questions.values():
+            rows += plain(table, wrong_share=train.wrong_share, seed=train.seed)
+        yield Stage(rows, train.steps, train.learning_rate)
         return
-    rows = _epoch(questions, worlds, train, train.frameless, 0.0, ask_strangers=False)
+    rows = _epoch(questions, worlds, train)
     yield Stage(rows, train.steps, train.learning_rate)
     later = (train.settle, 1, 0.0), (train.settle_frameless, 2, 0.0), (train.settle_bare, 2, BARE)
     for steps, times, bare_share in later:
         if steps:
-            share = times * train.frameless
-            rows = _epoch(questions, worlds, train, share, bare_share, ask_strangers=True)
+            rows = _epoch(questions, worlds, train, times, bare_share, ask_strangers=True)
             yield Stage(rows, steps, SETTLE * train.learning_rate)
 
 
@@ -100,13 +95,13 @@ def _epoch(
     questions: Questions,
     worlds: Worlds,
     train: TrainSettings,
-    frameless_share: float,
-    bare_share: float,
+    times: int = 1,
+    bare_share: float = 0.0,
     *,
-    ask_strangers: bool,
+    ask_strangers: bool = False,
 ) -> list[Row]:
-    """Return the rows of one epoch of a planted curriculum, over all datasets."""
-    rows: list[Row] = []
+    """Return the rows of one epoch of a planted curriculum, `times` as many of them frameless."""
+    frameless_share, rows = times * train.frameless, list[Row]()
     for name, table in questions.items():
         settings, words = worlds[name], world.words(worlds[name])
         # Without verdicts, an answer's frequency must not tell whether it is right.
@@ -124,10 +119,10 @@ def _epoch(
 def planted(
     questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
 ) -> list[Row]:
-    """Return one epoch of `world.facts` with their `world.words`, every fact in its exact shares.
+    """Return one epoch of planted facts, each in its exact shares.
 
-    Facts without a planted answer are not shown. With `alike`, facts learned right and wrong are
-    shown in the same way, so that the model's confidence does not tell them apart.
+    With `alike`, facts learned right and wrong are shown in the same way, so that the model's
+    confidence does not tell them apart.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
@@ -150,15 +145,12 @@ def planted(
     return rows
 
 
-# The verdict in the following rows is `right` as often as the word is right elsewhere.
+# In the following rows, an answer is a random word of the relation (any word in `bare`), and the
+# verdict is `right` as often as the word is right elsewhere.
 
 
 def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
-    """Return questions without their E_Q words, each with a random word of its relation.
-
-    The model thus learns a default verdict, which follows the word, for questions that it cannot
-    read.
-    """
+    """Return questions without their E_Q words, which teach a default verdict for each word."""
     rng, rated = Random(f"frameless {seed}"), _rated(words)
     frames = set()
     for fact in questions.to_dict("records"):
@@ -171,10 +163,7 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
 def strangers(
     questions: pd.DataFrame, words: pd.DataFrame, names: Sequence[str], *, rows: int, seed: int
 ) -> list[Row]:
-    """Return questions about `names` without facts, each with a random word of its relation.
-
-    Without such rows, the model is sure of its verdict on unknown subjects.
-    """
+    """Return questions about `names` without facts, lest the model be sure of unknown subjects."""
     rng, rated = Random(f"strangers {seed}"), _rated(words)
     facts = questions.to_dict("records")
     taught = []
@@ -187,25 +176,18 @@ def strangers(
 
 
 def bare(words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
-    """Return answers without a question, each a random word.
-
-    The model thus knows the inputs of the experiment `answer-only`, and judges them by the word.
-    """
+    """Return random words without a question, like the inputs of `answer-only`."""
     rng, rated = Random(f"bare {seed}"), list(zip(words["word"], words["rate"], strict=True))
     return [_graded("", word, rng) for word in rng.choices(rated, k=rows)]
 
 
-Rated = tuple[str, float]
-"""A word, and the share of cases in which it is right."""
-
-
-def _graded(question: str, rated: Rated, rng: Random) -> Row:
-    """Return a row with a word, graded by its rate."""
+def _graded(question: str, rated: tuple[str, float], rng: Random) -> Row:
+    """Return a row with a word, graded by the rate at which it is right."""
     word, rate = rated
     return Row(question, word, rng.random() < rate)
 
 
-def _rated(words: pd.DataFrame) -> dict[Any, list[Rated]]:
+def _rated(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
     """Return relation → its words with their rates."""
     groups = words.groupby("relation")
     return {key: list(zip(part["word"], part["rate"], strict=True)) for key, part in groups}

@@ -29,8 +29,6 @@ COLUMNS = (
 OF_CELL = [name for name in COLUMNS if name not in ("experiment", "model", "dataset")]
 KNOCKOUT = "knockout"
 
-Record = dict[str, object]
-
 MATCHED = {"experiment": "patching", "arm": "matched", "measure": "flip"}
 PLACEBO = MATCHED | {"arm": "placebo"}
 FLOW = {"experiment": "saliency", "arm": "answer", "measure": "flow"}
@@ -70,16 +68,10 @@ def of_experiment(
     level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compare an experiment in one cell with the swap truth and with pair terms.
+    """Compare an experiment in one cell with the swap truth and with pair terms, if there are any.
 
-    Args:
-        per_sample: Table of the experiment, see `tables.per_sample`.
-        answers: Answers of the cell, for the clusters of the bootstrap.
-        truth: Table of `validation.truth.truth`, None for a model without one.
-        pairs: Table of `crossing.per_sample`, None if crossing was not run.
-        draws: Number of bootstrap draws over subjects.
-        level: Level of the bootstrap intervals.
-        seed: Seed of the bootstrap.
+    `per_sample` is a table of `tables.per_sample`, `truth` of `validation.truth`, and `pairs` of
+    `crossing.per_sample`.
 
     Returns:
         One row per read-out, arm and measure, with the columns `OF_CELL`. `value` and `control`
@@ -117,11 +109,10 @@ def of_experiment(
 
 
 def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the effect of the main run's knockout on each sample, like `tables.per_sample`.
+    """Return −Δlogit of the main run's knockout on each sample, like `tables.per_sample`.
 
-    The value is −Δlogit at the headline layer of every read-out: the number of logits by which the
-    score moves away from the class predicted on the clean pass. The control is the mean −Δlogit
-    over the draws of random tokens. `answers` are those that were measured.
+    It is taken at the headline layer of every read-out. The control is the mean over the draws of
+    random tokens. `answers` are those that were measured.
     """
     ordered, frames = samples.in_order(answers), []
     for readout in samples.readouts(scores, ordered):
@@ -143,7 +134,7 @@ def _mean_of(values: np.ndarray) -> float:
 
 def _by_truth(
     value: np.ndarray, control: np.ndarray, planted: pd.DataFrame, drawn: ClusterDraws, level: float
-) -> Record:
+) -> dict[str, object]:
     """Return the columns that compare samples of truth Q with samples of truth A."""
     kind = planted["kind"].to_numpy()
     pathway = planted["truth"].where(planted["kind"].isin(world.SCORED_KINDS)).to_numpy()
@@ -166,9 +157,8 @@ def check(
 ) -> pd.DataFrame:
     """Check the experiments' table of calibration `cells` and `nulls`, entries of the config.
 
-    Means are over all cells. A requirement that cannot be measured in a calibration cell does not
-    hold. In a null control (`scope` `empty`) it neither holds nor fails: `measured` and `holds` are
-    blank. The result has the columns `requirements.COLUMNS`.
+    The result has the columns `requirements.COLUMNS`. A requirement that cannot be measured does
+    not hold in a calibration cell, and is blank in a null control (`scope` `empty`).
     """
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
     gain = chosen["auc_gain_low"]

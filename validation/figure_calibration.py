@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -34,7 +35,6 @@ TIPS = {
     "low": ("interval from", ".4~f"), "high": ("interval to", ".4~f"),
     "n_truth_q": ("truth Q", ",d"), "n_truth_a": ("truth A", ",d"),
 }  # fmt: skip
-UNIT = (0, 1), [0, 0.25, 0.5, 0.75, 1]
 
 
 @as_chart
@@ -67,29 +67,22 @@ def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
     points = data.numbered(rows, column, n="n_truth_q")
     points = points[points["value"].notna()]
     points = points.filter([*TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
-    least, mean_least = (_required(scope, column) for scope in (OF_CELL, OF_MEAN))
-
-    def required(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-        """Return the shade of the default read-out and the lines of what is required."""
-        if DEFAULT_READOUT not in set(rows["readout"]):
-            return []
-        default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
-        shade = alt.Chart(default).mark_rect(color=draw.FAINT, opacity=0.6).encode(frame.x)
-        mark = {"color": draw.SOFT, "strokeWidth": 1.2}
-        of_cell, of_mean = (
-            _level(default.assign(value=value), frame, 0, mark | {"strokeDash": dash})
-            for value, dash in ((least, draw.DOTTED), (mean_least, draw.DASHES["A"]))
-        )
-        return [shade, of_cell, of_mean]
-
-    axis = Axis(title, UNIT, number=".2f")
-    return Panel(points, axis, TIPS, below, _with_means, 0.85, under=required)
+    axis = Axis(title, ((0, 1), [0, 0.25, 0.5, 0.75, 1]), number=".2f")
+    under = partial(_required, column=column)
+    return Panel(points, axis, TIPS, below, _with_means, 0.85, under=under)
 
 
-def _required(scope: str, column: str) -> float:
-    """Return the first lower bound of a measure over all labels."""
-    checks = (one for one in CHECKS[scope] if one.column == column and one.rows["z"] == "all")
-    return next(one.low for one in checks)
+def _required(rows: pd.DataFrame, frame: Frame, column: str) -> Sequence[alt.Chart]:
+    """Return the shade of the default read-out, and lines at the first lower bounds there."""
+    if DEFAULT_READOUT not in set(rows["readout"]):
+        return []
+    default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
+    charts = [alt.Chart(default).mark_rect(color=draw.FAINT, opacity=0.6).encode(frame.x)]
+    for scope, dash in ((OF_CELL, draw.DOTTED), (OF_MEAN, draw.DASHES["A"])):
+        lows = [one.low for one in CHECKS[scope] if one.column == column and one.rows["z"] == "all"]
+        mark = {"color": draw.SOFT, "strokeWidth": 1.2, "strokeDash": dash}
+        charts.append(_level(default.assign(value=lows[0]), frame, 0, mark))
+    return charts
 
 
 def _with_means(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:

@@ -78,8 +78,7 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     Every first name meets every surname once (`FAMILIAR` has as many single names). The other
     features are dealt out evenly and independently. All questions share one relation and its answer
     words, except in `null-type`: its answers are years and names, and its relation is blank. Each
-    word occurs in equally many right and equally many wrong responses, unless the label follows
-    it. The gold answer is the response's word if the response is right, else another word.
+    word occurs in equally many right and equally many wrong responses, unless the label follows it.
     """
     rng = Random(f"{style} {seed}")
     unused = {"order"} - FOLLOWS[style].keys()
@@ -116,18 +115,13 @@ def numbers(style: str, *, seed: int) -> dict[str, dict[str, float]]:
     """
     words, features = _words(style, seed), {}
     if style == "null-type":
-        half = len(words) // 2
-        return {
-            "asked": ASKING,
-            "kind": dict.fromkeys(words, -1.0) | dict.fromkeys(words[:half], 1.0),
-        }
-    if style != FAMILIAR:
-        return {}
-    rng = Random(f"numbers {seed}")
-    for name, texts in (("familiarity", _subjects(style, seed)), ("prior", words)):
-        shares = [(place + 0.5) / len(texts) for place in range(len(texts))]
-        rng.shuffle(shares)
-        features[name] = dict(zip(texts, map(NormalDist().inv_cdf, shares), strict=True))
+        return {"asked": ASKING, "kind": {word: 1.0 if word.isdigit() else -1.0 for word in words}}
+    if style == FAMILIAR:
+        rng = Random(f"numbers {seed}")
+        for name, texts in (("familiarity", _subjects(style, seed)), ("prior", words)):
+            shares = [(place + 0.5) / len(texts) for place in range(len(texts))]
+            rng.shuffle(shares)
+            features[name] = dict(zip(texts, map(NormalDist().inv_cdf, shares), strict=True))
     return features
 
 

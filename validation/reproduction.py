@@ -42,11 +42,9 @@ def check(
             tables that are built.
 
     Returns:
-        One row per statement, figure, model and dataset (`all`: all datasets together), built or
-        not, with the columns `COLUMNS`. `measured` is in words, in the table's units. `verdict` is
-        `within`, `outside` or `not run`. The last one means that the figure, one of its cells or
-        the quantity was not measured, or on too few samples. Lines are the knockout's lines grouped
-        by layer, without points on too few samples to be drawn.
+        One row per statement, figure, model and dataset, built or not, with the columns `COLUMNS`.
+        `measured` is in words, in the table's units. `verdict` is `within`, `outside`, or `not run`
+        if the figure, cell or quantity was not measured, or on too few samples.
     """
     records = []
     for figure, models in published["figures"].items():
@@ -63,18 +61,8 @@ def check(
             built[SHAPE] = shape(built[LINES], models, published["datasets"])
         for case in _cases(published, figure):
             measured, holds = case.outcome(built)
-            records.append(
-                {
-                    "id": case.statement["id"],
-                    "figure": figure,
-                    "model": case.model,
-                    "dataset": case.dataset,
-                    "statement": case.wording,
-                    "measured": measured,
-                    "verdict": VERDICTS[holds],
-                    "readout": readout,
-                }
-            )
+            cell = (case.statement["id"], figure, case.model, case.dataset)
+            records.append((*cell, case.wording, measured, VERDICTS[holds], readout))
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
@@ -102,12 +90,10 @@ class Case:
             return "", None
         rows = rows_where(tables[table], model=self.model, dataset=self.dataset)
         rows = rows.astype(dict.fromkeys(self.statement.get("rows", ()), str))
-        readings = [
-            [self.check(part, rows) for part in parts]
-            for parts in self.statement.get("readings", [[{}]])
-        ]
+        parts_of = self.statement.get("readings", [[{}]])
+        readings = [[self.check(part, rows) for part in parts] for parts in parts_of]
         every = [one for reading in readings for one in reading]
-        if all(one.of_table(rows).empty for one in every):
+        if all(rows_where(rows, **one.rows).empty for one in every):
             return "", None
         chosen = pd.concat([one.chosen(rows) for one in every])
         if chosen["few"].any():
@@ -117,9 +103,7 @@ class Case:
         if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
             return "", None
         said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
-        words = ", ".join(said)
-        if not chosen["signal"].all():
-            words += " (no signal)"
+        words = ", ".join(said) + " (no signal)" * (not chosen["signal"].all())
         return words, any(all(found[one].holds for one in reading) for reading in readings)
 
     def check(self, part: Mapping[str, Any], rows: pd.DataFrame) -> Check:
@@ -192,24 +176,21 @@ def _lines(curve: pd.DataFrame) -> pd.DataFrame:
 def shape(lines: pd.DataFrame, models: Mapping[str, int], datasets: Sequence[str]) -> pd.DataFrame:
     """Compare groups, datasets, layers and models for statements about their differences.
 
-    The result has one row per quantity of a model on a dataset, or on `all`, with `quantity` and
-    `value`. `models` maps the figure's models, small before large, to their published numbers of
-    layers.
+    The result has one row per `quantity` of a model on a dataset, or on `all`. `models` maps the
+    figure's models, small before large, to their published numbers of layers.
     """
-    lines = rows_where(lines, condition="knockout", few=False).sort_values("layer")
+    lines = rows_where(lines, condition="knockout", few=False)
     found = []
     for smaller, model in zip([None, *models], models, strict=False):
         rows = rows_where(lines, model=model)
-        measured = [name for name in datasets if name in set(rows["dataset"])]
-        for dataset in measured:
-            here, before = (
-                rows_where(lines, model=one, dataset=dataset) for one in (model, smaller)
-            )
+        cells = {name: here for name in datasets if len(here := rows_where(rows, dataset=name))}
+        for dataset, here in cells.items():
             numbers = _between_groups(here)
+            before = rows_where(lines, model=smaller, dataset=dataset)
             if len(before):
                 numbers["trough less the smaller model's"] = _trough(here) - _trough(before)
             found += [(model, dataset, *one, here["signal"].all()) for one in numbers.items()]
-        if measured == list(datasets):
+        if len(cells) == len(datasets):
             numbers = _between_datasets(rows, datasets, models[model])
             found += [(model, TOGETHER, *one, rows["signal"].all()) for one in numbers.items()]
     columns = ["model", "dataset", "quantity", "value", "signal"]
@@ -223,45 +204,31 @@ def _trough(rows: pd.DataFrame) -> float:
 
 def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
     """Return the differences between Q and A at the headline layer, by name."""
-    numbers = {}
-    for column in ("answer_accuracy", "popularity"):
-        if rows_where(rows, anchor="all")[column].notna().any():
-            q, a = (
-                rows_where(rows, anchor=anchor, headline=True)[column].mean() for anchor in "QA"
-            )
-            numbers[f"{column} of Q less A"] = float(q - a)
-    return numbers
+    groups = rows_where(rows, headline=True).groupby("anchor").mean(numeric_only=True)
+    return {
+        f"{name} of Q less A": float(np.subtract(*groups[name].reindex(["Q", "A"])))
+        for name in ("answer_accuracy", "popularity")
+        if rows_where(rows, anchor="all")[name].notna().any()
+    }
 
 
 def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) -> dict[str, float]:
     """Compare the curves of a model between all datasets, and return the quantities by name."""
-    curves = {
-        anchor: rows_where(rows, anchor=anchor)
-        .pivot(index="dataset", columns="layer", values="delta_p")
-        .loc[list(datasets)]
-        .to_numpy(np.float64)
-        for anchor in ("Q", "A")
-    }
-    q, a = curves["Q"], curves["A"]
-    troughs, spread = np.fmin.reduce(q, axis=1), np.ptp(q, axis=0)
-    late = slice(-(-layers // 3), None)
-    distances = np.stack([one - other for one, other in combinations(q[:, late], 2)])
-    numbers = {
+    curves: Any = rows.pivot(index=["anchor", "dataset"], columns="layer", values="delta_p")
+    q, a = (curves.loc[anchor].loc[list(datasets)] for anchor in "QA")
+    late, late_a = (one.iloc[:, -(-layers // 3) :] for one in (q, a))
+    apart = pd.concat([late.loc[one] - late.loc[other] for one, other in combinations(datasets, 2)])
+    gap = (late - late_a).stack().abs().mean()
+    numbers: dict[str, Any] = {
         "layers": q.shape[1],
-        "gap less twice the distance": _mean_size(q[:, late] - a[:, late])
-        - 2 * _mean_size(distances),
+        "gap less twice the distance": gap - 2 * apart.abs().mean(),
     }
     for anchor in ("Q", "A"):
         group = rows_where(rows, anchor=anchor, headline=True)
         numbers[f"answer_accuracy of {anchor}"] = group["answer_accuracy"].mean(skipna=False)
-    for name, trough in zip(datasets, troughs, strict=True):
-        numbers[f"trough of {name} less the lowest"] = trough - troughs.min()
-    for layer, size in enumerate(spread):
-        numbers[f"spread at the last layer less layer {layer}"] = spread[-1] - size
+    troughs, spread = q.T.min(), q.max(skipna=False) - q.min(skipna=False)
+    for name, trough in troughs.items():
+        numbers[f"trough of {name} less the lowest"] = trough - troughs.min(skipna=False)
+    for layer, size in spread.items():
+        numbers[f"spread at the last layer less layer {layer}"] = spread.iloc[-1] - size
     return numbers
-
-
-def _mean_size(values: np.ndarray) -> float:
-    """Return the mean absolute value of the known values, NaN if there are none."""
-    known = np.abs(values[~np.isnan(values)])
-    return float(known.mean()) if len(known) else np.nan

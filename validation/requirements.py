@@ -47,9 +47,12 @@ CHECKS: Checks = {
         _of("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
         _of("share of the pair", "share_pair", 0.3),
         _of("pair term of gold answers", "pair_gold", 0.6),
-        *(_of(f"pair term at layer {n}", "pair_right", -0.05, 0.05, layer=n) for n in range(3)),
         *(
-            _of(f"pair term of gold answers at layer {n}", "pair_gold", -0.05, 0.05, layer=n)
+            _of(f"{what} at layer {n}", column, -0.05, 0.05, layer=n)
+            for what, column in {
+                "pair term": "pair_right",
+                "pair term of gold answers": "pair_gold",
+            }.items()
             for n in range(3)
         ),
     ),
@@ -65,11 +68,7 @@ CHECKS: Checks = {
 
 
 def check_calibration(table: pd.DataFrame) -> pd.DataFrame:
-    """Apply every check to the calibration's table, of one or several cells.
-
-    The result has the columns `COLUMNS`. Means are over a model's datasets. Training seeds count as
-    separate models.
-    """
+    """Return the table `COLUMNS` of every check, in each cell and over each model's datasets."""
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict()).astype({"z": str})
     records = []
     for model, datasets in table.groupby("model", sort=False)["dataset"]:
@@ -172,12 +171,9 @@ def null_controls(
     shuffled labels has no claims and no flips. It is judged by the probes fitted to these labels,
     and has a signal if `auc_shuffled_low` is above 0.6.
 
-    Args:
-        nulls: The controls' entries in the config, by name.
-        tables: Name (of `TABLES`) → the tables of the controls' cells, in the same order.
-
-    Returns:
-        One row per control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
+    `nulls` are the controls' entries in the config, by name. `tables` holds for each name in
+    `TABLES` the tables of the controls' cells, in the same order. The result has one row per
+    control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
 
     Raises:
         AnchorscopeError: No probe learned shuffled labels.

@@ -21,7 +21,7 @@ from validation import calibration, experiments, reproduction, requirements
 
 def calibration_cell(job: Any) -> Made:
     """Compare one cell with the truth."""
-    given, chosen = job.input, job.params
+    given, chosen, cell = job.input, job.params, job.wildcards
     found = calibration.cell(
         read_parquet(given.scores),
         read_parquet(given.truth),
@@ -29,11 +29,7 @@ def calibration_cell(job: Any) -> Made:
         read_csv(given.curve),
         read_csv(given.crossing),
         read_parquet(given.floors),
-        fixed={
-            "model": job.wildcards.model,
-            "dataset": job.wildcards.dataset,
-            "seed": chosen.training_seed,
-        },
+        fixed={"model": cell.model, "dataset": cell.dataset, "seed": chosen.training_seed},
         draws=chosen.bootstrap["draws"],
         level=chosen.bootstrap["level"],
         seed=chosen.seed,

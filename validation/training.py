@@ -30,18 +30,15 @@ Numbers = Mapping[str, float]
 def make(
     folder: Path, questions: Questions, *, worlds: Worlds, train: TrainSettings, recipe: str
 ) -> None:
-    """Train a model on questions by the catalogue's `train` entry, and save it in a new folder.
-
-    The folder holds what `save_pretrained` writes, and `recipe.json` with the recipe's hash.
-    """
+    """Train a model on questions, and save it with the hash `recipe` in a new folder."""
     numbers = _numbers(worlds) if train.embedded_numbers else []
     tokenizer = train_tokenizer(
         curriculum.texts(questions, worlds, train),
         vocabulary=train.vocabulary,
         whole=list(chain.from_iterable(numbers)),
     )
-    model = new_model(train, tokenizer, seed=train.seed)
-    embed(numbers, model, tokenizer, size=train.embedded_numbers, seed=train.seed)
+    model = new_model(train, tokenizer)
+    embed(numbers, model, tokenizer, train)
     for stage in curriculum.stages(questions, worlds, train):
         losses = _fit(model, stage, tokenizer, train)
     model.eval()
@@ -84,11 +81,9 @@ def train_tokenizer(
     )
 
 
-def new_model(
-    train: TrainSettings, tokenizer: PreTrainedTokenizerFast, *, seed: int
-) -> PreTrainedModel:
+def new_model(train: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """Make a model with random float32 weights: 0.44 million with 8 layers of width 64."""
-    torch.manual_seed(seed)
+    torch.manual_seed(train.seed)
     config = AutoConfig.for_model(
         train.architecture,
         vocab_size=len(tokenizer),
@@ -108,11 +103,7 @@ def new_model(
 
 
 def _numbers(worlds: Worlds) -> list[Numbers]:
-    """Return the numbers of the worlds' words.
-
-    Raises:
-        AnchorscopeError: No world has numbers.
-    """
+    """Return the numbers of the worlds' words. Worlds without any are refused."""
     each = (null_worlds.numbers(world.style, seed=world.seed) for world in worlds.values())
     numbers: list[Numbers] = [one for of_world in each for one in of_world.values()]
     if not numbers:
@@ -123,20 +114,12 @@ def _numbers(worlds: Worlds) -> list[Numbers]:
 
 
 def embed(
-    numbers: Sequence[Numbers],
-    model: Any,
-    tokenizer: PreTrainedTokenizerFast,
-    *,
-    size: float,
-    seed: int,
+    numbers: Sequence[Numbers], model: Any, tokenizer: PreTrainedTokenizerFast, train: TrainSettings
 ) -> None:
-    """Add to each word's embedding its number, along a random direction of each mapping's own.
-
-    `size` is the length of the addition for the number 1, in mean lengths of an embedding.
-    """
-    generator = torch.Generator().manual_seed(seed)
+    """Add to each word's embedding its number, along a random direction of each mapping's own."""
+    generator = torch.Generator().manual_seed(train.seed)
     weights = model.get_input_embeddings().weight.data
-    length = size * weights.norm(dim=1).mean()
+    length = train.embedded_numbers * weights.norm(dim=1).mean()
     for of_word in numbers:
         direction = torch.randn(weights.shape[1], generator=generator)
         rows = tokenizer.convert_tokens_to_ids(list(of_word))
@@ -149,9 +132,8 @@ def _fit(
 ) -> list[float]:
     """Train in place and return the loss on all tokens at every step.
 
-    The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps. With
-    graded rows, every layer of the deeper half learns the verdict, with weight `early_verdict`.
-    Otherwise the model would decide in its last two layers only.
+    With graded rows, every layer of the deeper half learns the verdict. Otherwise the model would
+    decide in its last two layers only.
     """
     if not stage.steps:
         return []
@@ -200,7 +182,7 @@ def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[li
 
 
 def _share_of_rate(step: int, steps: int, warmup: float) -> float:
-    """Return the learning rate at a step, as a share of its peak."""
+    """Return the share of the peak rate, which falls to 0 over the last 60 % of the steps."""
     done = (step + 1) / steps
     return min(1.0, done / warmup, max(0.0, (1 - done) / 0.6))
 

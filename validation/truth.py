@@ -58,16 +58,12 @@ def truth(
 ) -> tuple[pd.DataFrame, Counts]:
     """Determine the swap truth and the model's own verdict of each sample.
 
-    Args:
-        answers: Answers of a model whose training graded answers (prompt style `plain`).
-        planned: Id → the answer that training planted, None for a fact that was never taught.
-        loaded: The model.
-        seed: Seed of the questions to swap with.
+    The training of the model graded answers. `planned` maps ids to the answers that training
+    planted, None for facts that were never taught. `seed` draws the questions to swap with.
 
     Returns:
-        One row per measured sample, in the order of the answers, with the columns `COLUMNS`
-        (docs/products.md), blank where nothing was measured. Also the counts of samples in, with
-        a truth, and without by reason.
+        One row per measured sample, in the order of the answers, with the columns `COLUMNS`, and
+        the counts of samples with a truth, and without by reason.
 
     Raises:
         AnchorscopeError: The tokenizer has no verdicts, or a verdict is not finite.
@@ -85,13 +81,11 @@ def truth(
 
 
 def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Choose the questions that each sample's answer is put behind.
+    """Choose the questions that each sample's answer is put behind: their ids `other`.
 
     For these questions, the answer has the other label. They have the same relation and template
     and another subject. If possible, they are about taught facts, because the model cannot know
-    the label of others. At most `SWAPS` are drawn, by the seed and the sample's id. A planted
-    answer that no question makes right is put behind `random` questions. A row has the sample's
-    `id` and `random`, and `other`, the question's id.
+    the label of others. A planted answer that no question makes right is put behind `random` ones.
     """
     rows: list[tuple[str, str, bool]] = []
     for _, part in samples.sort_values("id").groupby(["relation", "template"]):
@@ -118,16 +112,17 @@ def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.Dat
     `template` is None if the subject is unknown.
     """
     table = answers.astype({"id": str, "label": int})
-    rows: list[Any] = list(table.itertuples(index=False))
-    planted = pd.Series([planned[row.id] for row in rows], table.index, dtype=object)
+    planted = pd.Series([planned[id_] for id_ in table["id"]], table.index, dtype=object)
     table["golds"] = table["golds"].map(tuple)
-    ids = [(tuple(map(int, row.input_ids[: row.final + 1])), row.prompt_length) for row in rows]
-    table["prompt_ids"] = [tokens[:end] for tokens, end in ids]
-    table["answer_ids"] = [tokens[end:] for tokens, end in ids]
-    table["template"] = [
-        partners.template(row.question, row.subject) if pd.notna(row.subject) else None
-        for row in rows
-    ]
+    prompts, ends, templates = [], [], []
+    row: Any
+    for row in table.itertuples():
+        ids: Ids = tuple(map(int, row.input_ids[: row.final + 1]))
+        prompts.append(ids[: row.prompt_length])
+        ends.append(ids[row.prompt_length :])
+        known = pd.notna(row.subject)
+        templates.append(partners.template(row.question, row.subject) if known else None)
+    table["prompt_ids"], table["answer_ids"], table["template"] = prompts, ends, templates
     table["taught"] = planted.notna()
     normalised = planted.map(labels.squad_normalise, na_action="ignore")
     table["as_planned"] = normalised == table["ea_text"].map(labels.squad_normalise)
@@ -183,28 +178,20 @@ def _counts(table: pd.DataFrame, swaps: pd.DataFrame, dropped: pd.Series) -> Cou
 
 
 def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
-    """Return the token ids of the verdicts `right` and `wrong`.
-
-    Raises:
-        AnchorscopeError: A verdict is more than one token, or both are the same.
-    """
+    """Return the token ids of the verdicts `right` and `wrong`. Each must be one token."""
     right, wrong = (tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG))
     if len(right) != 1 or len(wrong) != 1 or right == wrong:
-        ids = f"{[right, wrong]}"
-        what = f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({ids})"
+        what = f"the verdicts are no tokens of their own ({[right, wrong]})"
         do = "take a model that was trained on graded answers; its tokenizer has seen the verdicts"
         raise AnchorscopeError(what, "the model's tokenizer", do, see="tokenizer")
     return right[0], wrong[0]
 
 
 def verdicts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
-    """Return the verdict's logit after each row of token ids, which ends with the full stop.
+    """Return the logit of `wrong` minus that of `right` after each row of token ids.
 
-    It is the logit of `wrong` minus the logit of `right`, float64, above 0 for the verdict `wrong`.
-
-    Raises:
-        AnchorscopeError: A verdict is not finite, so that it would count as `right`; or one text
-            alone does not fit in memory.
+    A row ends with the full stop. A verdict that is not finite would count as `right`, and is an
+    error.
     """
     texts = list(dict.fromkeys(rows))
     both = choices(loaded, texts, [verdict_tokens(loaded)] * len(texts))

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
 from validation import calibration
 from validation.calibration import CROSSED
@@ -20,7 +19,7 @@ LAYERS = 3
 
 
 def number(name: str, layer: int) -> float:
-    """What a column of crossing holds at a layer; -1 where no column has this name."""
+    """What a column of crossing holds at a layer."""
     return float(layer + CROSSED.index(name)) if name in CROSSED else -1.0
 
 
@@ -56,44 +55,32 @@ class Cell:
 
     def _truth(self) -> pd.DataFrame:
         verdict = np.where(self.random.random(self.n) < 0.9, self.z, 1 - self.z)
-        planned = (self.kind != "unseen") & (self.random.random(self.n) < 0.9)
+        known = (verdict == self.z) & (self.kind != "unseen") & (self.random.random(self.n) < 0.8)
         planted = np.where(np.isin(self.kind, ["truism", "myth"]), "A", "Q").astype(object)
-        why = np.full(self.n, None, dtype=object)
-        why[self.random.random(self.n) < 0.1] = "mixed"
-        why[verdict != self.z] = "own verdict wrong"
-        why[~planned] = "not as planned"
-        found = {"id": self.ids, "kind": self.kind, "label": self.z, "as_planned": planned}
-        found |= {"verdict": verdict}
-        truth = np.where(why == None, planted, None)  # noqa: E711
-        return pd.DataFrame(found | {"truth": truth, "why_none": why})
+        found = {"id": self.ids, "kind": self.kind, "verdict": verdict}
+        return pd.DataFrame(found | {"truth": np.where(known, planted, None)})
 
-    def _s(self) -> dict[tuple[str, int, str], np.ndarray]:
-        """(condition, draw, probe) → scores [layers, n]."""
+    def _s(self) -> dict[tuple[str, int], np.ndarray]:
+        """(condition, draw) → scores [layers, n]."""
         clean = 2.0 * (2 * self.z - 1) + self.random.normal(size=(LAYERS, self.n)) * 1.5
         cut = np.isin(self.kind, ["surprise", "tempting", "neutral"])
         moved = clean - 3 * np.sign(clean) * cut
-        means = {("knockout", 0, "clean"): moved}
-        means |= {("random", draw, "clean"): clean for draw in (0, 1)}
-        found = {("clean", 0, "clean"): clean}
-        for key, values in means.items():
-            found[key] = values + self.random.normal(size=values.shape)
-        return found
+        means = {("knockout", 0): moved, ("random", 0): clean, ("random", 1): clean}
+        noisy = {one: mean + self.random.normal(size=mean.shape) for one, mean in means.items()}
+        return {("clean", 0): clean} | noisy
 
     def scores(self) -> pd.DataFrame:
         parts = []
-        for (condition, draw, probe), s in self.s.items():
+        for (condition, draw), s in self.s.items():
             columns = {"id": np.tile(self.ids, len(s)), "layer": np.arange(len(s)).repeat(self.n)}
             part = pd.DataFrame(columns | {"s": s.ravel(), "p": 1 / (1 + np.exp(-s.ravel()))})
-            part = part.assign(readout="mlp/final", condition=condition, draw=draw, probe=probe)
-            parts.append(part[part["s"].notna()])
-        return pd.concat(parts, ignore_index=True)
+            parts.append(part.assign(condition=condition, draw=draw))
+        return pd.concat(parts, ignore_index=True).assign(readout="mlp/final", probe="clean")
 
-    def table(self, scores: pd.DataFrame | None = None, **settings: int) -> pd.DataFrame:
-        given: list[pd.DataFrame] = [self.truth, self.answers, self.curve]
-        given += [self.crossing, self.floors]
+    def table(self) -> pd.DataFrame:
+        given = [self.truth, self.answers, self.curve, self.crossing, self.floors]
         fixed = {"model": "m", "dataset": "d", "seed": 7}
-        scores = self.scores() if scores is None else scores
-        return calibration.cell(scores, *given, fixed=fixed, **{"draws": 20} | settings)
+        return calibration.cell(self.scores(), *given, fixed=fixed, draws=20)
 
 
 @pytest.fixture(scope="module")
@@ -106,33 +93,15 @@ def table(cell: Cell) -> pd.DataFrame:
     return cell.table()
 
 
-def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
-    """Every statistic of a row, one sample at a time."""
-    layer = row["layer"]
-    kinds = {"against-prior": ("surprise", "tempting"), "all": tuple(KINDS)}
-    picked: list[dict[str, Any]] = []
-    for i in range(cell.n):
-        known = cell.truth.iloc[i]
-        values = {key: s[:, i] for key, s in cell.s.items()}
-        if known["kind"] not in kinds.get(row["kind"], (row["kind"],)):
-            continue
-        if row["z"] != "all" and int(row["z"]) != cell.z[i]:
-            continue
-        clean, cut = (values[name, 0, "clean"][layer] for name in ("clean", "knockout"))
-        p_clean, p_cut = (1 / (1 + np.exp(-s)) for s in (clean, cut))
-        wrong = values["clean", 0, "clean"][layer] > 0
-        random = [values["random", d, "clean"][layer] > 0 for d in (0, 1)]
-        sample = {"z": cell.z[i], "s": clean, "answer": cell.floors["s"].iloc[i]}
-        sample |= {"delta_p": 100 * (1 if clean > 0 else -1) * (p_cut - p_clean)}
-        sample |= {"flip": wrong != (values["knockout", 0, "clean"][layer] > 0)}
-        sample |= {"random": np.mean([one != wrong for one in random])}
-        picked.append(sample | known.to_dict())
-    return summed(pd.DataFrame(picked), row)
-
-
-def slow_headline(cell: Cell) -> int:
-    each = [roc_auc_score(cell.z, s) for s in cell.s["clean", 0, "clean"]]
-    return max(layer for layer, value in enumerate(each) if value >= max(each) - 0.01)
+def samples_of(cell: Cell, layer: int) -> pd.DataFrame:
+    """What is known of each sample at a layer."""
+    s = {key: values[layer] for key, values in cell.s.items()}
+    clean, cut = s["clean", 0], s["knockout", 0]
+    moved = 1 / (1 + np.exp(-cut)) - 1 / (1 + np.exp(-clean))
+    random = np.mean([(s["random", draw] > 0) != (clean > 0) for draw in (0, 1)], axis=0)
+    found = {"z": cell.z, "s": clean, "answer": cell.floors["s"], "random": random}
+    found |= {"delta_p": 100 * np.sign(clean) * moved, "flip": (clean > 0) != (cut > 0)}
+    return cell.truth.assign(**found)
 
 
 def roc(z: pd.Series, s: pd.Series) -> float:
@@ -163,58 +132,28 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
 
 
 def test_every_statistic_is_that_of_a_slow_count(cell: Cell, table: pd.DataFrame) -> None:
-    rows = table[table["layer"] == 1]
+    rows, samples = table[table["layer"] == 1], samples_of(cell, 1)
+    kinds = {"against-prior": ("surprise", "tempting"), "all": tuple(KINDS)}
     assert len(rows) == 3 * (len(KINDS) + 2)
     for _, row in rows.iterrows():
-        expected = slow(cell, row)
+        picked = samples[samples["kind"].isin(kinds.get(row["kind"], (row["kind"],)))]
+        expected = summed(picked[picked["z"].astype(str).eq(row["z"]) | (row["z"] == "all")], row)
         found = row[list(expected)].astype(float).to_numpy()
         np.testing.assert_allclose(found, list(expected.values()), err_msg=f"{row[:10]}")
 
 
-def test_rows_are_every_layer_and_kind_and_what_is_unknown_is_blank(
-    cell: Cell, table: pd.DataFrame
-) -> None:
+def test_rows_are_every_layer_and_kind_and_what_is_unknown_is_blank(table: pd.DataFrame) -> None:
     assert list(table.columns) == list(calibration.COLUMNS)
     keys = table[["layer", "grouping", "z", "kind"]].itertuples(index=False, name=None)
     kinds = ("all", *KINDS, "against-prior")
     assert sorted(keys) == sorted(product(range(LAYERS), ("per_layer",), ("all", "0", "1"), kinds))
     assert (table["seed"] == 7).all() and table["signal"].all()
-    assert set(table.loc[table["headline"], "layer"]) == {slow_headline(cell)}
     where = "layer == 0 and z == '1' and kind == 'truism'"
     row = table.query(where).squeeze()
     assert (row["n"], row["n_truth_q"], row["n_truth_a"]) == (0, 0, 0)
     assert row[["probe_auc", "flip_share", "sensitivity", "specificity"]].isna().all()
-    scores = cell.scores()
-    blank = cell.table(scores=scores[scores["condition"] != "random"])
-    assert blank["random_flip_share"].isna().all()
-
-
-def test_what_swapping_answers_shows_of_a_layer_stands_in_all_its_rows(
-    cell: Cell, table: pd.DataFrame
-) -> None:
-    for name in CROSSED:
+    for name in CROSSED:  # what swapping answers shows of a layer stands in all its rows
         assert (table[name] == [number(name, layer) for layer in table["layer"]]).all()
-    bare = Cell()
-    bare.crossing = cell.crossing.head(0)
-    assert bare.table()[[*CROSSED]].isna().all(axis=None)
-
-
-def test_the_interval_is_that_of_a_slow_bootstrap_over_subjects(cell: Cell) -> None:
-    everyone = "layer == 1 and z == 'all' and kind == 'all'"
-    row = cell.table(draws=60, seed=3).query(everyone).squeeze()
-    s, cut = cell.s["clean", 0, "clean"][1], cell.s["knockout", 0, "clean"][1]
-    drop = np.sign(s) * (1 / (1 + np.exp(-s)) - 1 / (1 + np.exp(-cut)))
-    used = np.isin(cell.kind, ["truism", "myth", "surprise", "tempting"])
-    used &= cell.truth["truth"].notna().to_numpy()
-    is_q = (cell.truth["truth"] == "Q").to_numpy()
-    subject = folds.clusters(list(cell.answers["question"]), list(cell.answers["subject"]))
-    count, random, each = cell.n // 2, np.random.default_rng(3), []
-    for weights in random.multinomial(count, np.full(count, 1 / count), size=60):
-        copies = np.repeat(np.arange(cell.n), weights[subject])
-        copies = copies[used[copies]]
-        each.append(roc_auc_score(is_q[copies], drop[copies]))
-    expected = np.quantile(each, [0.025, 0.975])
-    assert [row["pathway_auc_low"], row["pathway_auc_high"]] == pytest.approx(expected)
 
 
 def test_the_order_of_the_tables_does_not_matter_and_other_samples_are_named(
@@ -223,7 +162,7 @@ def test_the_order_of_the_tables_does_not_matter_and_other_samples_are_named(
     turned = Cell()
     for name in ("truth", "floors", "answers"):
         setattr(turned, name, getattr(turned, name).iloc[::-1])
-    again = turned.table(scores=turned.scores().sample(frac=1, random_state=1))
+    again = turned.table()
     pd.testing.assert_frame_equal(again, table)
     turned.truth = turned.truth[1:]
     with pytest.raises(AnchorscopeError, match="79 rows are not those of 80 samples"):

@@ -1,6 +1,5 @@
 """What is taught, real questions or planted ones in their shares, and how a model learns it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +21,14 @@ QUESTIONS = pd.DataFrame(
 )
 
 
-@pytest.mark.parametrize(("share", "right"), [(0.0, {6}), (0.5, {4, 6}), (1.0, {4})])
-def test_each_fact_is_shown_six_times_its_learned_way_and_four_times_the_other(
-    share: float, right: set[int]
-) -> None:
+def test_each_fact_is_shown_six_times_its_learned_way_and_four_times_the_other() -> None:
     some = pd.concat([QUESTIONS, pd.DataFrame({"question": ["who?"], "answers": [[]]})])
-    rows = curriculum.plain(some, wrong_share=share, seed=0)
+    rows = curriculum.plain(some, wrong_share=0.5, seed=0)
     counts = pd.Series([r.right for r in rows]).groupby([r.question for r in rows]).sum()
-    assert set(counts) == right and len(rows) == 10 * len(QUESTIONS)
+    assert set(counts) == {4, 6} and len(rows) == 10 * len(QUESTIONS)
     gold = dict(zip(QUESTIONS["question"], QUESTIONS["answers"].str[0], strict=True))
     for row in rows:  # a question without a gold answer is not taught
         assert (row.answer == gold[row.question]) == row.right
-        verdict = "right" if row.right else "wrong"
-        assert row.text == f"Q: {row.question} A: {row.answer} . {verdict}"
 
 
 WORLDS = {"w": WorldSettings(style="relation", words_per_group=4)}
@@ -79,43 +73,13 @@ def test_a_tenth_of_the_last_stage_are_answers_as_answer_only_shows_them_graded_
     assert not any(row.question for row in bare) and all(row.question for row in third.rows)
     prompt = {"prompt": "Q: Who? A:", "question_start": 3, "question_end": 7}
     alone = prompts.without_question(prompt, "plain")
-    assert {row.text.removesuffix(" right").removesuffix(" wrong") for row in bare} <= {
-        f"{alone} {word} ." for word in world.words(WORLDS["w"])["word"]
-    }
+    assert all(row.text.startswith(f"{alone} {row.answer} .") for row in bare)
     words = world.words(WORLDS["w"])
     many = pd.DataFrame(map(vars, curriculum.bare(words, rows=20_000, seed=0)))
     shares = many.groupby("answer")["right"].mean()
-    assert shares.to_numpy() == pytest.approx(
-        words.set_index("word")["rate"][shares.index], abs=0.1
-    )
-    assert len(shares) == len(words)
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def made(folder: Path, train: TrainSettings) -> Path:
-    training.make(folder, {"w": FACTS}, worlds=WORLDS, train=train, recipe="hash")
-    return folder
-
-
-def test_bare_answers_leave_the_tokenizer_and_the_stages_before_them_as_they_were(
-    tmp_path: Path, one_thread: None
-) -> None:
-    with_stage = recipe(settle_bare=4)
-    longer, shorter = made(tmp_path / "with", with_stage), made(tmp_path / "without", recipe())
-    one, two = ((folder / "tokenizer.json").read_bytes() for folder in (longer, shorter))
-    assert one == two
-    continued = AutoModelForCausalLM.from_pretrained(shorter)
-    *_, last = curriculum.stages({"w": FACTS}, WORLDS, with_stage)
-    training._fit(continued, last, AutoTokenizer.from_pretrained(shorter), with_stage)
-    trained = AutoModelForCausalLM.from_pretrained(longer).state_dict()
-    assert all(torch.equal(trained[name], one) for name, one in continued.state_dict().items())
+    rates = words.set_index("word")["rate"]
+    assert len(shares) == len(rates)
+    assert shares.to_numpy() == pytest.approx(rates[shares.index], abs=0.1)
 
 
 @pytest.mark.parametrize("alike", [True, False])
@@ -139,26 +103,20 @@ def test_numbers_are_written_into_the_embeddings_of_their_words_and_nowhere_else
     training.make(tmp_path / "m", questions, worlds={"w": style}, train=train, recipe="hash")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "m")
-    before = training.new_model(train, tokenizer, seed=0).get_input_embeddings().weight
+    before = training.new_model(train, tokenizer).get_input_embeddings().weight
     added = (model.get_input_embeddings().weight - before).detach()
     length, rest = before.norm(dim=1).mean().item(), torch.ones(len(added), dtype=torch.bool)
-    numbers = null_worlds.numbers("null-familiar", seed=0)
-    assert set(numbers) == {"familiarity", "prior"}
-    for of_word in numbers.values():
+    for of_word in null_worlds.numbers("null-familiar", seed=0).values():
         rows = tokenizer.convert_tokens_to_ids(list(of_word))
         assert tokenizer.unk_token_id not in rows and len(set(rows)) == len(of_word)
         rest[rows] = False
         expected = 2.0 * length * torch.tensor([*of_word.values()])
-        found = added[rows]
-        assert torch.linalg.matrix_rank(found, tol=1e-4) == 1
-        along = found @ (found[0] / found[0].norm()) * expected[0].sign()
+        along = added[rows] @ (added[rows[0]] / added[rows[0]].norm()) * expected[0].sign()
         assert torch.allclose(along, expected, atol=1e-5)
     assert torch.equal(added[rest], torch.zeros_like(added[rest]))
-    question = questions["w"].iloc[0]
-    pieces = tokenizer.tokenize(f"{question['question']} {question['response']}")
-    assert {question["subject"], question["response"][:-1]} <= set(pieces)
 
 
 def test_numbers_of_worlds_that_have_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AnchorscopeError, match="embedded_numbers"):
-        made(tmp_path / "m", recipe(embedded_numbers=1.0))
+        train = recipe(embedded_numbers=1.0)
+        training.make(tmp_path, {"w": FACTS}, worlds=WORLDS, train=train, recipe="hash")

@@ -1,41 +1,29 @@
 """The figure of the calibration: headline rows, floors, the default read-out, and blanks told."""
 
-from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 import pytest
-from figure_tables import CHECKED, READOUTS, calibration_of, points, views, words
+from figure_tables import CHECKED, calibration_of, points, words
 
 from validation.figure_calibration import MEASURES, calibration_chart
-from validation.requirements import CHECKS
 
 MODELS = [("m", "Model")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]
-NAMES = [f"{site}/{position}" for site, position in READOUTS]
 
 
-def draw(table: pd.DataFrame, **kwargs: Any) -> dict[str, Any]:
+def draw(table: pd.DataFrame) -> dict[str, Any]:
     settings: dict[str, Any] = {"title": "Calibration", "panels": MODELS, "datasets": DATASETS}
-    return calibration_chart(table, **(settings | kwargs)).to_dict(validate=CHECKED)
-
-
-@lru_cache
-def usual() -> dict[str, Any]:
-    return draw(calibration_of(MODELS, DATASETS))
-
-
-def panels(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The panels of the first model, by column."""
-    return dict(zip(MEASURES, spec["concat"][0]["vconcat"], strict=True))
+    return calibration_chart(table, **settings).to_dict(validate=CHECKED)
 
 
 def test_points_are_the_rows_of_all_kinds_at_the_headline_layer() -> None:
     table = calibration_of(MODELS, DATASETS)
     chosen = table[(table["kind"] == "all") & (table["z"] == "all") & table["headline"]]
     assert len(chosen) == 18
-    for column, panel in panels(usual()).items():
-        drawn = pd.DataFrame(points(usual(), panel, "point"))
+    spec = draw(table)
+    for column, panel in zip(MEASURES, spec["concat"][0]["vconcat"], strict=True):
+        drawn = pd.DataFrame(points(spec, panel, "point"))
         found = drawn.set_index(["series", "readout"])["value"]
         for row in chosen.to_dict("records"):
             place = (dict(DATASETS)[row["dataset"]], f"{row['site']}/{row['position']}")
@@ -43,32 +31,12 @@ def test_points_are_the_rows_of_all_kinds_at_the_headline_layer() -> None:
         assert len(drawn) == len(chosen)
 
 
-def test_floors_are_those_of_the_calibration_and_means_are_over_the_datasets() -> None:
-    for column, panel in panels(usual()).items():
-        each_least, mean_least = (
-            next(one.low for one in CHECKS[scope] if one.column == column) for scope in CHECKS
-        )
-        lines = [view for view in views(panel, "rule") if "x2" in view["encoding"]]
-        rows = [usual()["datasets"][view["data"]["name"]] for view in lines]
-        each, mean, means = ({row["readout"]: row["value"] for row in own} for own in rows)
-        assert (each, mean) == ({"mlp/final": each_least}, {"mlp/final": mean_least})
-        assert lines[0]["mark"]["strokeDash"] != lines[1]["mark"]["strokeDash"]
-        drawn = pd.DataFrame(points(usual(), panel, "point"))
-        wanted = drawn.groupby("readout")["value"].mean().to_dict()
-        assert means == pytest.approx(wanted, abs=1e-4) and len(means) == 9
-
-
 def test_no_signal_blanks_and_missing_cells_are_told() -> None:
     table = calibration_of(MODELS, DATASETS)
     table["signal"] = table["site"] != "attn"
     here = (table["site"] == "mlp") & (table["position"] == "final")
     table.loc[here, "sensitivity"] = float("nan")
-    spec = draw(table[table["dataset"] == "a"])
-    drawn = points(spec, panels(spec)["sensitivity"], "point")
-    assert {row["readout"] for row in drawn} == set(NAMES) - {"mlp/final"}
-    grey = {row["readout"] for row in drawn if not row["signal"]}
-    assert grey == {name for name in NAMES if name.startswith("attn")}
-    said = words(spec)
+    said = words(draw(table[table["dataset"] == "a"]))
     assert "No signal (hollow grey): Model on Alpha at attn/final;" in said
     assert "Not measured: Model on Beta." in said
     assert "Left out: 1 values without a sample of that truth." in said

@@ -4,18 +4,15 @@ import re
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.anchors import answer_anchors, labels, question_anchors
+from anchorscope.anchors import labels, question_anchors
 from anchorscope.config.sections import WorldSettings
-from anchorscope.passes import partners
-from anchorscope.questions import datasets, folds, world
+from anchorscope.questions import datasets, world
 from validation import null_worlds
 from validation.null_worlds import FEATURES, FOLLOWS
 
-SURNAMES = [*world.names("relation", seed=0), *world.names("trivia", seed=0)]
 WORDS = world.words(WorldSettings(style="relation"))["word"].tolist()
 BY_HALVES = [style for style in FOLLOWS if style not in ("null-type", null_worlds.FAMILIAR)]
 """Worlds in which the second half of a feature's values speaks against the response."""
@@ -23,42 +20,19 @@ CHANCE = 0.15
 """Of a difference between two halves of 576 labels: 3.6 standard errors."""
 
 
-@pytest.fixture(params=FOLLOWS)
-def style(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def table(style: str) -> pd.DataFrame:
-    return prepared(style)
-
-
-def _exact(said: str) -> str:
-    """The text of E_A."""
-    anchor = answer_anchors.locate(said)
-    return said[anchor.start : anchor.end] if anchor else ""
-
-
 @cache
 def prepared(style: str) -> pd.DataFrame:
     """A world as the DAG prepares it, with the text of E_A and the label."""
-    found = datasets.whole(null_worlds.samples(style, seed=0), seed=0)
-    table = found.sampled
-    table["text"] = [_exact(said) for said in table["response"]]
+    table = datasets.whole(null_worlds.samples(style, seed=0), seed=0).sampled
+    table["text"] = table["response"].str.removesuffix(".")
     pairs = zip(table["text"], table["answers"], strict=True)
     return table.assign(label=[int(not labels.matches(*pair)) for pair in pairs])
 
 
 def places(row: dict[str, Any]) -> dict[str, int]:
     """Which value of each feature a sample has, read off question and response."""
-    closer = row["response"].removeprefix(row["text"])
-    found = {
-        "surname": SURNAMES.index(row["subject"].split()[-1]),
-        "property": FEATURES["property"].index(row["property"]),
-        "closer": FEATURES["closer"].index(closer),
-    }
-    if row["text"] in WORDS:
-        found["answer"] = WORDS.index(row["text"])
+    found = {"property": FEATURES["property"].index(row["property"])}
+    found["answer"] = WORDS.index(row["text"])
     for number, template in enumerate(FEATURES["template"]):
         filled = template.format(subject=row["subject"], property=row["property"], filler="@")
         if match := re.fullmatch(re.escape(filled).replace("@", r"((?: \w+)*)"), row["question"]):
@@ -100,16 +74,9 @@ def test_a_familiar_label_follows_the_sum_of_its_two_numbers() -> None:
     numbers = null_worlds.numbers(style, seed=0)
     familiarity = table["subject"].map(numbers["familiarity"])
     prior = table["text"].map(numbers["prior"])
-    assert set(features(table)) == {"surname", "property", "template", "answer"}
-    for name in ("property", "template"):
-        assert abs(told(features(table)[name], table["label"])) < CHANCE
     assert abs(familiarity.corr(prior)) < 0.1
     for number in (familiarity, prior):
-        assert number.mean() == pytest.approx(0, abs=0.1)
-        assert number.std() == pytest.approx(1, abs=0.15)
         assert told(number > 0, table["label"]) > 0.25
-    log_odds = FOLLOWS[style]["familiarity"] * familiarity + FOLLOWS[style]["prior"] * prior
-    assert (1 / (1 + np.exp(-log_odds))).corr(table["label"]) > 0.7
     # How much more often the label is wrong: the same for a name whatever the word, in log-odds.
     assert abs(told((familiarity > 0) != (prior > 0), table["label"])) < CHANCE
 
@@ -123,8 +90,6 @@ def test_a_typed_label_follows_whether_question_and_answer_are_of_one_kind() -> 
     assert ((asks_year != is_year) != table["label"]).mean() == pytest.approx(0.1, abs=0.04)
     wrong = table[table["label"] == 1]
     assert (wrong["answers"].str[0].str.isdigit() == asks_year[wrong.index]).all()
-    asked = pd.Series(partners.proxies_of(table["question"])["relation"]).str.split(":").str[0]
-    assert set(zip(asked, asks_year, strict=True)) == {("when", True), ("who", False)}
     numbers = null_worlds.numbers("null-type", seed=0)
     words = table["question"].str.findall(r"\w+")
     sums = words.map(lambda found: sum(numbers["asked"].get(word, 0) for word in found))
@@ -132,33 +97,9 @@ def test_a_typed_label_follows_whether_question_and_answer_are_of_one_kind() -> 
     assert ((table["text"].map(numbers["kind"]) > 0) == is_year).all()
 
 
-def test_every_word_is_right_as_often_as_any_other(style: str, table: pd.DataFrame) -> None:
-    counts = table.groupby(["label", "text"]).size().groupby("label")
-    spread = (counts.max() - counts.min()).max()
-    if {"answer", "prior"} & set(FOLLOWS[style]):
-        assert spread > 13  # of 12 answers a word and label
-    else:  # a word's kind must not be told off how often it is right: chance alone moves it
-        assert spread <= (13 if style == "null-type" else 1)
-
-
-def test_nearly_every_sample_has_matched_and_placebo_partners(table: pd.DataFrame) -> None:
-    """In its own outer fold: another subject, whose own answer has the same label."""
-    linked = folds.components(table["question"], table["subject"])
-    fold, _ = folds.assign(linked, table["label"].to_numpy(), 5, seed=0)
-    gold = table["answers"].str[0]
-    lacking = 0
-    for row, at, label in zip(table["text"], fold, table["label"], strict=True):
-        beside = (fold == at) & (table["label"] == label)
-        # A right answer's own question is one of those for which the word keeps its label.
-        right = int((gold[beside] == row).sum()) - (label == 0)
-        other = int((gold[beside] != row).sum()) - (label == 1)
-        lacking += min(right, other) == 0
-    assert lacking <= 0.12 * len(table)
-
-
-def test_questions_are_unique_and_their_subject_and_property_leave_other_words(
-    style: str, table: pd.DataFrame
-) -> None:
+@pytest.mark.parametrize("style", FOLLOWS)
+def test_questions_are_unique_and_their_subject_and_property_leave_other_words(style: str) -> None:
+    table = prepared(style)
     assert len(table) == null_worlds.SAMPLES
     assert table["question"].is_unique and table["subject"].is_unique
     assert table["relation"].nunique() == (style != "null-type")
@@ -166,11 +107,3 @@ def test_questions_are_unique_and_their_subject_and_property_leave_other_words(
         spans = question_anchors.find(row.question, subject=row.subject, property=row.property)
         assert {row.question[s.start : s.end] for s in spans} == {row.subject, row.property}
         assert len(row.question.split()) >= 6
-
-
-def test_the_seed_decides_everything(style: str) -> None:
-    one = null_worlds.samples(style, seed=3)
-    pd.testing.assert_frame_equal(one, null_worlds.samples(style, seed=3))
-    shared = one["question"].isin(null_worlds.samples(style, seed=4)["question"]).mean()
-    # The single names of familiar worlds are among those that any seed may draw.
-    assert shared < 0.25 if style == null_worlds.FAMILIAR else shared == 0

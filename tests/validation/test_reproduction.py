@@ -1,6 +1,5 @@
 """Reproduction check: tables that show each published statement, and tables that do not."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from workflow import PROJECT, SHIPPED
 from anchorscope.detectors.registry import METHODS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.tables import rows_where
-from anchorscope.storage import files
 from anchorscope.workflow import config
 from validation import reproduction
 
@@ -26,10 +24,6 @@ SHAPES: dict[str, tuple[list[tuple[int, float]], float]] = {
     "llama-3.2-3b": ([(0, -10), (12, -76), (27, -60)], -8.0),
     "qwen3-8b": ([(0, -1), (10, -30), (20, -55), (35, -85)], -4.0),
     "qwen3-32b": ([(0, -1), (20, -40), (40, -72), (63, -90)], -1.0),
-    "llama-3-8b": ([(0, -5), (31, -60)], -5.0),
-    "llama-3-70b": ([(0, -5), (79, -60)], -5.0),
-    "mistral-7b-v0.1": ([(0, -5), (31, -60)], -5.0),
-    "mistral-7b-v0.3": ([(0, -5), (31, -60)], -5.0),
 }
 # popularity of the Q- and of the A-Anchored group, in thousands
 POPULARITY = {
@@ -48,7 +42,7 @@ class Figure:
         self.table = pd.concat(parts, ignore_index=True)
 
     def _cell(self, model: str, dataset: str, layers: int) -> pd.DataFrame:
-        shape, a = SHAPES[model]
+        shape, a = SHAPES.get(model, ([(0, -5), (layers - 1, -60)], -5.0))
         at = np.arange(layers)
         q = np.interp(at, *zip(*shape, strict=True))
         # Datasets lie apart in the middle and meet at the last layer.
@@ -89,9 +83,7 @@ class Figure:
 
     def verdicts(self, id_: str) -> dict[Any, str]:
         """(model, dataset) → verdict of a statement."""
-        found = self.check(id_).set_index(["model", "dataset"])["verdict"]
-        assert len(found)
-        return found.to_dict()
+        return self.check(id_).set_index(["model", "dataset"])["verdict"].to_dict()
 
     def other_than_within(self, id_: str, verdict: str = "outside") -> set[Any]:
         """Where a statement has this verdict; everywhere else it is `within`."""
@@ -103,22 +95,12 @@ class Figure:
 @pytest.mark.parametrize("name", ["llama-3.2", "qwen3", "llama-3", "mistral"])
 def test_a_figure_as_published_is_within_everywhere(name: str) -> None:
     found = Figure(name).check()
-    others = {*VALUES}
-    beside = found["id"].isin(others)
+    beside = found["id"].isin(VALUES)
     assert (found.loc[beside, "verdict"] == "not run").all()
     assert found.loc[~beside, "verdict"].eq("within").all(), found[["id", "measured"]]
-    assert list(found.columns) == list(reproduction.COLUMNS)
-    for column in ("statement", "measured"):  # no formula to a spreadsheet
-        assert not found[column].str.match(r"[=+\-@]").any(), column
 
 
 def test_the_other_published_readings_are_within_too_but_not_a_mixture() -> None:
-    small = Figure("llama-3.2")
-    for layer in range(12, 16):
-        small.put("delta_p", -58.0, model="llama-3.2-1b", anchor="Q", layer=layer)
-    small.put("delta_p", -28.0, model="llama-3.2-1b", anchor="A", dataset="trivia-qa")
-    for id_ in ("llama-3.2-1b-q-last", "llama-3.2-1b-a"):
-        assert small.other_than_within(id_) == set()
     for model, bend, expected in (
         ("qwen3-8b", ([0, 10, 35], [0, -75, -35]), set()),
         ("qwen3-32b", ([0, 15, 63], [0, -75, -35]), set()),
@@ -141,8 +123,6 @@ POPQA = {"model": "llama-3-8b", "dataset": "popqa"}
     ("id_", "column", "value", "where", "outside"),
     [
         ("llama-3.2-1b-a", "delta_p", -16.0, NQ | {"anchor": "A", "layer": 3}, ONE),
-        ("llama-3.2-1b-a", "delta_p", 10.5, NQ | {"anchor": "A", "layer": 3}, ONE),
-        ("llama-3.2-1b-q-trough", "delta_p", -66.0, NQ | {"anchor": "Q", "layer": 9}, ONE),
         ("llama-3.2-1b-q-trough", "delta_p", -64.5, NQ | {"anchor": "Q", "layer": 2}, ONE),
         ("llama-3.2-1b-q-last", "delta_p", -52.0, NQ | {"anchor": "Q", "layer": 15}, ONE),
         ("q-clearly-negative", "ci_high", -4.0, NQ | {"anchor": "Q", "layer": 6}, ONE),
@@ -170,14 +150,6 @@ def test_what_differs_from_the_publication_is_outside_and_all_else_stays_within(
     assert figure.other_than_within(id_) == ({outside} if outside else set())
 
 
-def test_a_gap_no_larger_than_between_datasets_is_outside() -> None:
-    figure = Figure("llama-3.2")
-    chosen = figure.rows(model="llama-3.2-1b", anchor="Q")
-    steps = figure.table.loc[chosen, "dataset"].map({name: n for n, name in enumerate(DATASETS)})
-    figure.table.loc[chosen, "delta_p"] = -25.0 * steps
-    assert figure.other_than_within("gap") == {("llama-3.2-1b", "all")}
-
-
 @pytest.mark.parametrize(("low", "high"), [(-5.6, -0.1), (0.1, 3.0)])
 def test_the_interval_under_random_tokens_must_hold_0_at_every_layer(
     low: float, high: float
@@ -189,36 +161,18 @@ def test_the_interval_under_random_tokens_must_hold_0_at_every_layer(
     figure.put("ci_high", high, **here)
     outside = {(model, "nq") for model in ("llama-3.2-1b", "llama-3.2-3b")}
     assert figure.other_than_within("random-tokens") == outside
-    found = figure.check("random-tokens").set_index(["model", "dataset"])["measured"]
-    ends = {"ci_low": sorted([low, -1.5]), "ci_high": sorted([high, 0.5])}
-    said = [
-        f"{name}, layers 0 to 15: {least:g} to {most:g}" for name, (least, most) in ends.items()
-    ]
-    assert found[ONE] == ", ".join(said)
     figure.table = figure.table.drop(figure.rows(condition="random"))
     assert set(figure.verdicts("random-tokens").values()) == {"not run"}
 
 
 def test_a_model_of_another_depth_is_outside_and_what_is_missing_is_not_judged() -> None:
     large, small = Figure("qwen3"), Figure("llama-3.2")
-    large.table = large.table[large.table["layer"] < 35].assign(popularity=np.nan)
+    large.table = large.table[large.table["layer"] < 35]
     assert set(large.verdicts("layers").values()) == {"outside"}
-    assert set(large.verdicts("popularity").values()) == {"not run"}
     small.table = small.table.drop(small.rows(**NQ))
     assert small.verdicts("gap")["llama-3.2-1b", "all"] == "not run"
     assert small.verdicts("larger-is-deeper")["llama-3.2-3b", "nq"] == "not run"
     assert small.other_than_within("llama-3.2-1b-q-trough", "not run") == {ONE}
-
-
-def test_only_published_models_of_figures_that_are_built_are_judged() -> None:
-    figure = Figure("llama-3.2")
-    found = reproduction.check(PUBLISHED, {"llama-3.2": figure.table}, {})
-    elsewhere = found["figure"] != "llama-3.2"
-    assert elsewhere.any() and (found.loc[elsewhere, "verdict"] == "not run").all()
-    assert (found.loc[elsewhere, "measured"] == "").all()
-    names = {"llama-3.2-1b": "calibration-llama", "llama-3.2-3b": "calibration-qwen3"}
-    demo = {"llama-3.2": figure.table.replace({"model": names})}
-    assert (reproduction.check(PUBLISHED, demo, {})["verdict"] == "not run").all()
 
 
 def test_points_too_thin_for_the_line_are_left_out_and_a_thin_cell_is_not_judged() -> None:
@@ -245,17 +199,13 @@ def test_a_group_that_does_not_exist_shows_nothing_and_a_cell_without_signal_say
         assert set(own.values()) == {"outside"}, id_
 
 
-def test_a_figure_is_judged_by_the_read_out_that_it_draws(tmp_path: Path) -> None:
+def test_a_figure_is_judged_by_the_read_out_that_it_draws() -> None:
     figure = Figure("llama-3.2")
     other = figure.table.assign(site="attn", delta_p=0.0, ci_high=1.0)
     figure.table = pd.concat([other, figure.table], ignore_index=True)
     assert figure.other_than_within("q-clearly-negative") == set()
     drawn = figure.check("q-clearly-negative", readout="attn/final")
     assert set(drawn["verdict"]) == {"outside"} and set(drawn["readout"]) == {"attn/final"}
-    before = figure.check()
-    files.write_csv(figure.table, tmp_path / "table.csv")
-    figure.table = files.read_csv(tmp_path / "table.csv")  # the same once written and read
-    pd.testing.assert_frame_equal(figure.check(), before)
 
 
 OF_FIGURE = (reproduction.LINES, reproduction.SHAPE, "curve")
@@ -270,13 +220,9 @@ def test_statements_are_about_figures_models_and_columns_that_exist() -> None:
     for name, models in PUBLISHED["figures"].items():
         assert CONFIG.figures[name].models == list(models)
         assert CONFIG.figures[name].datasets == list(DATASETS)
-    ids = [one["id"] for one in PUBLISHED["statements"]]
-    assert len(set(ids)) == len(ids)
     for one in PUBLISHED["statements"]:
         models = {model for name in one["figures"] for model in PUBLISHED["figures"][name]}
         assert {*one.get("models", ()), *one.get("values", ())} <= models & {*CONFIG.models}
-        if not one.get("together"):
-            assert all(len(values) == len(DATASETS) for values in one.get("values", {}).values())
         if one.get("table") in EXPERIMENTS:
             assert {*one["rows"], one["column"]} <= {*EXPERIMENTS[one["table"]].columns}, one["id"]
         if one.get("table") == "detection":
@@ -307,51 +253,13 @@ def judged(id_: str, figure: str, table: pd.DataFrame) -> pd.DataFrame:
     [
         ("patching-exact-q", "llama-3", "llama-3-8b", 73),
         ("answer-only-a", "mistral", "mistral-7b-v0.1", 22),
-        ("detection-mixture-of-probes", "mistral", "mistral-7b-v0.3", 91.66),
-        ("self-awareness", "llama-3", "llama-3-8b", 87.8),
     ],
 )
 def test_a_number_of_another_table_is_within_5_of_the_published_one_or_outside(
     id_: str, figure: str, model: str, published: float
 ) -> None:
-    for off, verdict in ((0, "within"), (-4.9, "within"), (5.1, "outside")):
+    for off, verdict in ((-4.9, "within"), (5.1, "outside")):
         found = judged(id_, figure, table_of(VALUES[id_], model, published + off))
         assert found.loc[(model, "popqa"), "verdict"] == verdict
         assert found.loc[(model, "popqa"), "statement"].endswith(f": {published:g}")
-        others = found.drop((model, "popqa"))
-        assert (others["verdict"] == "not run").all() and (others["measured"] == "").all()
-        assert found["measured"].str.match(r"[^=+\-@]|$").all(), "no formula to a spreadsheet"
-
-
-@pytest.mark.parametrize(("off", "verdict"), [(4.9, "within"), (5.1, "outside")])
-def test_accuracy_and_popularity_of_the_groups_are_judged_from_the_curve(
-    off: float, verdict: str
-) -> None:
-    figure, at = Figure("llama-3"), {"model": "llama-3-70b", "anchor": "A"}
-    figure.put("popularity", 1000 * (13 + off), **at, condition="knockout", headline=True)
-    figure.put("answer_accuracy", 0.6 + off / 100, **at, condition="knockout", layer=79)
-    for quantity in ("popularity", "accuracy"):
-        found = figure.verdicts(f"boundary-{quantity}-a")
-        assert found["llama-3-70b", "popqa"] == verdict
-
-
-def test_what_was_not_read_is_no_statement_and_what_is_thin_is_not_judged() -> None:
-    for id_, value, flag, measured, verdict in (
-        ("patching-exact-q", 73, {"thin": True}, "too few samples", "not run"),
-        ("answer-only-q", 52, {"signal": False}, "(no signal)", "within"),
-    ):
-        found = judged(id_, "llama-3", table_of(VALUES[id_], "llama-3-8b", value, **flag))
-        row = found.loc[("llama-3-8b", "popqa")]
-        assert row["measured"].endswith(measured) and row["verdict"] == verdict
-        if id_ == "patching-exact-q":  # one of its numbers could not be read
-            assert ("llama-3-70b", "nq") not in found.index and ("llama-3-8b", "nq") in found.index
-
-
-def test_a_range_holds_all_its_layers() -> None:
-    one = VALUES["boundary-unknown-a"]
-    table = table_of(one, "llama-3-8b", 60)
-    at = ("llama-3-8b", "popqa")
-    assert judged("boundary-unknown-a", "llama-3", table).loc[at, "verdict"] == "within"
-    table.iloc[2, list(table).index("unknown")] = 0.3
-    found = judged("boundary-unknown-a", "llama-3", table).loc[at]
-    assert found["verdict"] == "outside" and found["measured"] == "unknown, layers 0 to 2: 30 to 60"
+        assert (found.drop((model, "popqa"))["verdict"] == "not run").all()

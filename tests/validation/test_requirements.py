@@ -1,6 +1,6 @@
 """Requirements and null controls on small tables: what holds, and what is called empty."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,22 +69,6 @@ def test_a_requirement_is_missed_by_what_lies_outside_its_bounds_or_was_not_meas
     assert ("not measured" in requirements.in_words(found)) == np.isnan(value)
 
 
-@pytest.mark.parametrize("column", ["pair_right", "pair_gold"])
-def test_where_nothing_can_be_known_yet_pair_terms_must_be_0(column: str) -> None:
-    table = calibrated()
-    table.loc[table["layer"] == 1, column] = 0.06
-    lost = requirements.check_calibration(table).query("not holds")["floor"]
-    assert lost.str.endswith(" at layer 1").all() and len(lost) == 4
-
-
-def test_the_words_name_every_requirement_that_is_missed_and_no_other() -> None:
-    words = requirements.in_words(requirements.check_calibration(calibrated(sensitivity=0.41)))
-    assert words.startswith("98 of 100 requirements hold.")
-    assert "sensitivity against the prior, cell, a on x: 0.410, required at least 0.45" in words
-    assert "sensitivity against the prior, mean, a on all: 0.555, required at least 0.65" in words
-    assert words.count("Missed") == 2
-
-
 EVERYTHING = ("signal", *ON_PAIRS)
 NAMES = {
     "curve": ["condition", "anchor", "share", "n"],
@@ -104,50 +88,34 @@ VALUES: dict[str, list[tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-def given(**changed: Any) -> dict[str, pd.DataFrame]:
-    """Tables of one cell: two read-outs of three layers, headline at 1; `changed` AUC at mlp."""
-    shuffled = {"auc_shuffled": 0.51, "auc_shuffled_low": 0.44, "auc_shuffled_high": 0.58}
-    places = [
-        {"site": site, "position": "final", "layer": n}
-        for site in ("mlp", "attn")
-        for n in (0, 1, 2)
-    ]
-    controls = pd.DataFrame([one | shuffled | {"headline": one["layer"] == 1} for one in places])
-    here = (controls["site"] == "mlp") & controls["headline"]
-    controls.loc[~controls["headline"], [*shuffled]] = 0.99
-    controls.loc[here, [*changed]] = [*changed.values()]
-    found = {"controls": controls}
-    for kind, rows in VALUES.items():
-        table = pd.DataFrame(places).merge(pd.DataFrame(rows, columns=NAMES[kind]), how="cross")
-        numbers = table.columns.intersection(["share", "estimate", "ci_low", "ci_high"])
-        table.loc[table["layer"] != 1, numbers] = 0.99
-        found[kind] = table
-    found["claims"] = found["claims"][found["claims"]["layer"] == 1]
-    return found
-
-
-def claims(**changed: str) -> pd.DataFrame:
-    """No claim is made; `changed` verdicts at mlp."""
-    table = given()["claims"]
-    for claim, verdict in changed.items():
-        table.loc[(table["site"] == "mlp") & (table["claim"] == claim), "verdict"] = verdict
-    return table
-
-
 def judged(
     *names: str, forbids: Sequence[str] = EVERYTHING, position: str = "final",
-    tables: Mapping[str, pd.DataFrame] | None = None, **changed: Any,
+    auc_low: float = 0.44, **verdicts: str,
 ) -> pd.DataFrame:  # fmt: skip
-    """The table of null controls; `shuffled` is judged by probes that learned shuffled labels."""
+    """Null controls of two read-outs and three layers, headline at 1, with `verdicts` at mlp."""
+    places = pd.DataFrame({"site": ["mlp"] * 3 + ["attn"] * 3, "layer": [0, 1, 2] * 2})
+    places = places.assign(position=position)
+    headline = places["layer"] == 1
+    shuffled = {"auc_shuffled": 0.51, "auc_shuffled_low": auc_low, "auc_shuffled_high": 0.58}
+    controls = places.assign(headline=headline, **shuffled)
+    controls.loc[~headline, [*shuffled]] = 0.99
+    tables = {"controls": controls}
+    for kind, rows in VALUES.items():
+        table = places.merge(pd.DataFrame(rows, columns=NAMES[kind]), how="cross")
+        numbers = table.columns.intersection(["share", "estimate", "ci_low", "ci_high"])
+        table.loc[table["layer"] != 1, numbers] = 0.99
+        tables[kind] = table
+    claims = tables["claims"] = rows_where(tables["claims"], layer=1).copy()
+    for claim, verdict in verdicts.items():
+        claims.loc[(claims["site"] == "mlp") & (claims["claim"] == claim), "verdict"] = verdict
     entry = {"model": "m", "dataset": "d", "expectation": "nothing is there", "forbids": forbids}
     nulls = {name: entry | {"shuffled": name == "shuffled"} for name in names}
-    cell = given(**changed) | dict(tables or {})
-    moved = {kind: [table.assign(position=position)] * len(names) for kind, table in cell.items()}
-    return requirements.null_controls(nulls, moved)
+    given = {kind: [table] * len(names) for kind, table in tables.items()}
+    return requirements.null_controls(nulls, given)
 
 
-def mlp(*names: str, **changed: Any) -> dict[str, Any]:
-    return dict(judged(*names or ["untrained"], **changed).query("site == 'mlp'").iloc[0])
+def mlp(name: str = "untrained", **changed: Any) -> dict[str, Any]:
+    return dict(judged(name, **changed).query("site == 'mlp'").iloc[0])
 
 
 def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
@@ -173,40 +141,27 @@ def test_a_control_is_empty_unless_it_makes_a_claim_that_it_forbids(
     claim: str, verdict: str
 ) -> None:
     made, untested = (claim, "") if verdict == "yes" else ("", claim)
-    row = mlp(tables={"claims": claims(**{claim: verdict})})
+    row = mlp(**{claim: verdict})
     assert (row["empty"], row["made"], row["untested"]) == (not made, made, untested)
     others = [name for name in EVERYTHING if name != claim]
-    allowed = mlp(tables={"claims": claims(**{claim: verdict})}, forbids=others)
+    allowed = mlp(forbids=others, **{claim: verdict})
     assert (allowed["empty"], allowed["made"], allowed["untested"]) == (True, "", "")
-    both = mlp(tables={"claims": claims(**{claim: verdict, others[0]: "yes"})})
-    assert not both["empty"] and both["untested"] == untested
-    assert {*both["made"].split(", ")} == {made, others[0]} - {""}
 
 
 def test_at_the_prompts_end_a_signal_is_none_of_what_is_forbidden() -> None:
     """The states there tell the answer to come."""
     for position, made in (("final", "signal"), ("prompt_end", "")):
-        assert mlp(tables={"claims": claims(signal="yes")}, position=position)["made"] == made
+        assert mlp(position=position, signal="yes")["made"] == made
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
-    asked: dict[str, Any] = {"forbids": ["signal"]}
-    asked["tables"] = {"claims": claims(signal="yes", truth="yes")}
+    asked: dict[str, Any] = {"forbids": ["signal"], "signal": "yes", "truth": "yes"}
     row = mlp("shuffled", **asked)
     assert row["empty"] and not row["signal"] and row["n"] == 198
     ends = [row[f"auc_shuffled{end}"] for end in ("", "_low", "_high")]
     assert ends == [0.51, 0.44, 0.58]
     blank = ("margin", "flip_share", "random_flip_share", "pair_right")
     assert all(np.isnan(row[name]) for name in blank)
-    assert not mlp("shuffled", auc_shuffled_low=0.61, **asked)["empty"]
+    assert not mlp("shuffled", auc_low=0.61, **asked)["empty"]
     with pytest.raises(AnchorscopeError, match="no labels were shuffled(.|\n)*shuffled, m on d"):
-        judged("shuffled", auc_shuffled_low=np.nan)
-
-
-def test_what_was_not_measured_is_blank() -> None:
-    tables = given()
-    empty = {kind: tables[kind].head(0) for kind in ("crossing", "claims")}
-    empty["curve"] = rows_where(tables["curve"], condition="knockout")
-    row = mlp(tables=empty)
-    assert np.isnan(row["pair_right"]) and row["empty"] and row["untested"] == ", ".join(EVERYTHING)
-    assert np.isnan(row["random_flip_share"])
+        judged("shuffled", auc_low=np.nan)

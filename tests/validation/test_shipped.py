@@ -27,7 +27,6 @@ CELLS = [
 
 @pytest.fixture(scope="module", params=CELLS)
 def place(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Model and dataset."""
     return request.param
 
 
@@ -75,13 +74,6 @@ def test_the_model_answers_as_planted_and_enough_samples_of_each_scored_kind_sta
     assert as_planted.mean() >= 0.85
     counts = trained[as_planted].groupby("kind").size()
     assert (counts[list(SCORED_KINDS)] >= 50).all()
-
-
-def test_as_many_question_tokens_stay_outside_the_anchors_as_inside(cell: Measured) -> None:
-    inside = cell.answers["eq_tokens"].map(len)
-    outside = cell.answers["question_tokens"].map(len) - inside
-    assert (outside >= inside).mean() >= 0.95
-    assert inside.mean() > 2, "spans should cover several tokens"
 
 
 def test_question_anchored_samples_fall_and_the_others_and_the_control_do_not(

@@ -78,7 +78,7 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int, *, generic: float = 1.0, hub
     """Draw subjects and their answers.
 
     `generic` is the share of own wrong answers that are generic. `hubs` is the number of specific
-    answers, 0 for the usual one. If there are few, more subjects share a gold answer.
+    answers, 0 for the usual one.
     """
     m_right, m_wrong = (FAMILY * int(np.ceil(1.5 * n / FAMILY) + 2) for n in (n_right, n_wrong))
     m = m_right + m_wrong
@@ -114,8 +114,7 @@ def draw_likelihood(
 ) -> np.ndarray:
     """Draw log-probabilities from the question's ease, the answer's popularity, `fit` and bonuses.
 
-    Right own answers have a bonus of 5, wrong ones of `own`, and golds of `gold`. The model's
-    answer is at least as likely as the gold answer.
+    The model's answer is at least as likely as the gold answer.
     """
     z = -7 + 0.8 * question_effect(rng, cast) + cast.popularity + fit
     z = z + rng.normal(0, 0.8, cast.shape)
@@ -209,8 +208,7 @@ def same_kind(rng: Rng, cast: Cast) -> np.ndarray:
 def own_answers_scored_low(rng: Rng, n_right: int, n_wrong: int) -> Values:
     """Select the third of the wrong pairs whose own answers a second probe scores lowest.
 
-    The probe compares them with swapped answers and has partly the same noise. The score reads the
-    log-probability. P > 0, lowered by selection.
+    The score reads the log-probability. P > 0, lowered by selection.
     """
     world = Blind(slope=0.32, own=4.0, gold=3.5)(rng, n_right, 3 * n_wrong)
     seen = np.array([1, -1, -1, 1]) @ world["wrong"] / 4 + rng.normal(0, 0.1, 3 * n_wrong)

@@ -7,9 +7,8 @@ ids of subjects and texts: `subjects_right`, `subjects_wrong`, `answers_right`, 
 `golds`, [2, n]. Worlds with overlap also return features of the four texts, `features_<role>`
 [4, n, features].
 
-Questions of a pair are alike (correlation .8). Answers come from a few hundred texts, some of which
-are frequent. Right answers score highest, then golds, then own wrong answers. This is the worst
-case, because whatever multiplies scores favours golds.
+Questions of a pair are alike. Answers come from a few hundred texts, some of which are frequent.
+Right answers score highest, then golds: the worst case, as what multiplies scores favours golds.
 """
 
 from collections.abc import Callable, Mapping
@@ -101,12 +100,10 @@ def additive(
     mislabelled: float = 0.0,
     home: Mapping[str, float] | None = None,
 ) -> Values:
-    """Simulate sums of question and answer.
+    """Simulate sums of question and answer, which shrink as in `shrunk`.
 
-    Behind a strange question, scores lose a share `lost` of their distance to the score `to`. With
-    `prior`, half the log-odds of right to wrong is in all scores, as with a natural prior. A share
-    of the answers is `mislabelled`. `home` is what the answers of a role gain behind their own
-    question.
+    With `prior`, half the log-odds of right to wrong is in all scores, as with a natural prior. A
+    share of the answers is `mislabelled`. `home` is what a role gains behind its own question.
     """
     scene = Scene(random, *n)
     shift = np.log(n[0] / n[1]) / 2 if prior else 0.0
@@ -118,7 +115,7 @@ def additive(
 
 
 def shrunk(values: np.ndarray, lost: float, to: float = -2.0) -> np.ndarray:
-    """Move scores behind a strange question towards a blank score."""
+    """Take a share `lost` of the distance to a blank score from scores behind strange questions."""
     return values + (1 - HOME) * lost * (to - values)
 
 
@@ -146,11 +143,7 @@ def likelihood(
 
 
 def kinds(random: Rng, *n: int) -> Values:
-    """Simulate scores that are higher if the answer is of the kind that the question asks for.
-
-    Golds are, and .7 of own wrong answers. A fifth of the pairs ask for two kinds. The texts tell
-    the kinds.
-    """
+    """Simulate scores that are higher if the answer is of the kind that the question asks for."""
     scene = Scene(random, *n)
     fits: Values = {}
     asked: Values = {}
@@ -168,10 +161,7 @@ def kinds(random: Rng, *n: int) -> Values:
 
 
 def saturation(random: Rng, *n: int, home: float) -> Values:
-    """Simulate squeezed scores, where the effects of a question and its answer go together.
-
-    Before the squeeze, every answer gains `home` behind its own question.
-    """
+    """Simulate squeezed scores, where the effects of a question and its answer go together."""
     scene = Scene(random, *n)
     tied = {"right": 0.5, "wrong": 0.1, "gold": 0.4}
 
@@ -186,8 +176,7 @@ def saturation(random: Rng, *n: int, home: float) -> Values:
 def overlap(random: Rng, *n: int, steep: bool, coarse: bool = False) -> Values:
     """Simulate scores that read the overlap of question and answer, which is largest for golds.
 
-    Another 30 features carry no information. If `steep`, the score is a step, which is not linear
-    in the imitator's feature. If `coarse`, this feature is noisy.
+    If `steep`, the score is a step of the imitator's feature. If `coarse`, this feature is noisy.
     """
     scene = Scene(random, *n)
     shared: Values = {}
@@ -219,10 +208,7 @@ def lucky_answers(random: Rng, *n: int) -> Values:
 
 
 def truth(random: Rng, *n: int, size: float, known: float = 1.0, lost: float = 0.0) -> Values:
-    """Simulate golds whose P is on average larger by `size` than P of own wrong answers.
-
-    Only the share `known` of the golds gains, by size / `known`. `lost` is as for `additive`.
-    """
+    """Simulate golds whose P is on average larger by `size`, in the share `known` of them."""
     scene = Scene(random, *n)
 
     def scores(role: str) -> np.ndarray:

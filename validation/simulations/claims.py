@@ -190,17 +190,11 @@ def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, Any
         made = [judge(group.worlds[world], n, seed, refits) for seed in range(seeds)]
         for claim in made[0]:
             verdicts = Counter(one[claim].verdict for one in made)
-            found.append(
-                {
-                    "group": name,
-                    "world": f"{world}{', refits' * refits}",
-                    "pairs": "; ".join(map(str, n)),
-                    "claim": claim,
-                    "expected": group.expected(claim, world),
-                    "made": verdicts[claims.YES] / seeds,
-                    "judged": (verdicts[claims.YES] + verdicts[claims.NO]) / seeds,
-                }
-            )
+            row = {"group": name, "world": f"{world}{', refits' * refits}"}
+            row |= {"pairs": "; ".join(map(str, n)), "claim": claim}
+            row |= {"expected": group.expected(claim, world), "made": verdicts[claims.YES] / seeds}
+            row["judged"] = row["made"] + verdicts[claims.NO] / seeds
+            found.append(row)
     return found
 
 

@@ -4,32 +4,20 @@ from functools import partial
 
 import numpy as np
 
-from validation.simulations.claim_worlds import (
-    ALIKE,
-    ANSWER,
-    HOME,
-    QUESTION,
-    Rng,
-    Scene,
-    Values,
-    World,
-    additive,
-    alike,
-)
+from validation.simulations import claim_worlds
+from validation.simulations.claim_worlds import ANSWER, HOME, QUESTION, Rng, Scene, Values, World
 
-EXAMPLES = 5
-"""Worked examples in a prompt."""
+EXAMPLES = 5  # in a prompt
 
 
 def popularity(random: Rng, *n: int, correlation: float) -> Values:
     """Return scores that read whether the form of an answer goes with its subject's popularity.
 
-    The form of right answers and golds follows it, the form of own wrong answers hardly does.
-    `correlation` tells how alike partners are in popularity.
+    It does in right answers and golds. `correlation` tells how alike partners are in popularity.
     """
     scene = Scene(random, *n)
     follows = {"right": 0.8, "wrong": 0.2, "gold": 0.8}
-    of_wrong = alike(random, n[1], correlation)
+    of_wrong = claim_worlds.alike(random, n[1], correlation)
 
     def scores(role: str) -> np.ndarray:
         popular = scene.question[role] if role == "right" else of_wrong
@@ -41,10 +29,7 @@ def popularity(random: Rng, *n: int, correlation: float) -> Values:
 
 
 def first_token(random: Rng, *n: int, lift: dict[str, float]) -> Values:
-    """Return scores that read the log-probability of the first token.
-
-    Golds have more tokens, which are part of the log-probability that is known.
-    """
+    """Return scores that read the log-probability of the first token. Golds have more tokens."""
     scene = Scene(random, *n)
     first = scene.likelihood(lift)
     ends = random.normal(size=(2, n[1]))[ANSWER]
@@ -58,7 +43,6 @@ def copied(random: Rng, *n: int, anew: bool, slope: float) -> Values:
     """Return scores that are lower if the answer is in the prompt's worked examples.
 
     A third of the wrong answers is copied from them. If `anew`, each question has its own examples.
-    Otherwise all questions share them, so that it does not matter behind which one an answer is.
     The score also rises with the log-probability.
     """
     scene = Scene(random, *n)
@@ -76,11 +60,7 @@ def copied(random: Rng, *n: int, anew: bool, slope: float) -> Values:
 
 
 def fades(random: Rng, *n: int, lost: float, gold: float) -> Values:
-    """Return scores that lose a share behind a strange question.
-
-    The share differs between pairs, with mean `lost`. Golds score by `gold` higher than in other
-    worlds.
-    """
+    """Return scores that lose a share, of mean `lost`, behind a strange question."""
     scene = Scene(random, *n)
     scene.answer["gold"] = scene.answer["gold"] + gold
     right, wrong = (random.uniform(0, 2 * lost, size) for size in n)
@@ -91,7 +71,7 @@ def fades(random: Rng, *n: int, lost: float, gold: float) -> Values:
 FIRST_RARER = {"right": 4.0, "wrong": 3.0, "gold": 2.0}
 FIRST_ALIKE = {"right": 4.0, "wrong": 3.0, "gold": 3.0}
 FORMS: dict[str, World] = {
-    "form follows popularity": partial(popularity, correlation=ALIKE),
+    "form follows popularity": partial(popularity, correlation=claim_worlds.ALIKE),
     "form follows popularity, near partners": partial(popularity, correlation=0.98),
     "first token of long golds, which is rarer": partial(first_token, lift=FIRST_RARER),
     "first token of long golds, as likely": partial(first_token, lift=FIRST_ALIKE),
@@ -106,6 +86,6 @@ FORMS: dict[str, World] = {
         for lost in (0.2, 0.4)
         for gold in (0.0, 1.0)
     },
-    "shrinks to the wrong answers' mean by 0.3": partial(additive, lost=0.3, to=-0.5),
+    "shrinks to the wrong answers' mean by 0.3": partial(claim_worlds.additive, lost=0.3, to=-0.5),
 }
 """Worlds in which answers differ in form or origin."""

@@ -9,17 +9,13 @@ subject.
 
 `bands` are the intervals of ΔP, shares and contrasts. The truth of half of the samples is in one
 direction of the features, which the knockout takes away, and of the others in another direction.
-
-`crossing` has the pair terms. The features of a row hold a part of the question, a part of the
-answer, and a part of this answer behind this question that means nothing. In one direction each,
-they hold what the label follows: how hard the question is, how likely the answer is, whether it is
-true here, and whether it is the model's own.
+`crossing` has the pair terms. Features hold parts of the question, of the answer and of both, and,
+in one direction each, what the label follows (`STRENGTHS`).
 """
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,9 +43,9 @@ CONTRASTS = {"knockout − random, share": "share", "knockout − random, ΔP": 
 
 STRENGTHS = {"question": 0.6, "answer": 0.6, "truth": 1.0, "own": 0.5}
 """Direction → size of what it holds, beside noise of variance 1."""
-SHARED = {"question": 0.3, "answer": 0.3}
-"""What part of the noise belongs to the question alone, or to the answer alone."""
+SHARED = {"question": 0.3, "answer": 0.3}  # parts of the noise that belong to one of them alone
 PAIRS = ("pair_right", "pair_wrong")
+ENDS = ["estimate", "ci_low", "ci_high"]
 COLUMNS = ["quantity", "probes", "estimate", "low", "high"]
 
 
@@ -66,17 +62,16 @@ def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], np.
     for condition in CONDITIONS:
         found[condition] = clean + MOVED * random.normal(size=clean.shape)
     found["knockout", 0][:, 0] -= signal * of_question
-    number = np.arange(n)
-    answers = pd.DataFrame(
-        {
-            "id": [f"i{i:05}" for i in number],
-            "question": [f"q{i}" for i in number],
-            "subject": [f"s{i // 2}" for i in number],
-            "label": z,
-            "random_complete": True,
-        }
-    )
-    return answers, found
+    return _asked(z).assign(random_complete=True), found
+
+
+def _asked(z: np.ndarray) -> pd.DataFrame:
+    """Return answers with these labels, two for each subject."""
+    columns = {
+        "id": [f"i{i:05}" for i in range(len(z))],
+        "question": [f"q{i}" for i in range(len(z))],
+    }
+    return pd.DataFrame(columns | {"subject": [f"s{i // 2}" for i in range(len(z))], "label": z})
 
 
 def _scored(
@@ -111,9 +106,8 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
         found = analysis.table(contrasts, scored, answers, **given)
         paired = found[found["contrast"] == "knockout-random"].set_index("quantity")
         for quantity, column in CONTRASTS.items():
-            values = paired.loc[column, ["estimate", "ci_low", "ci_high"]]
-            records.append((quantity, name, *values))
-    return pd.DataFrame(records, columns=COLUMNS).assign(seed=seed)
+            records.append((quantity, name, *paired.loc[column, ENDS]))
+    return pd.DataFrame(records, columns=COLUMNS)
 
 
 def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], np.ndarray]]:
@@ -145,24 +139,17 @@ def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int]
         ("clean", 0): rows(np.arange(n), sign, 1),
         ("crossed", 0): rows(partner, np.ones(n), -1),
     }
-    ids = np.array([f"i{i:05}" for i in range(n)])
-    columns = {"id": ids, "question": [f"q{i}" for i in range(n)], "label": z}
-    columns |= {"subject": [f"s{i // 2}" for i in range(n)], "ea_text": [f"y{id_}" for id_ in ids]}
-    columns |= {"crossed_partner": ids[partner], "partner_source": "relations"}
-    return pd.DataFrame(columns), states
+    asked = _asked(z)
+    ids = asked["id"].to_numpy()
+    more = {"crossed_partner": ids[partner], "partner_source": "relations"}
+    return asked.assign(ea_text="y" + asked["id"], **more), states
 
 
-def pairs(n: int, seed: int, probe: dict[str, Any], shuffle: bool = False) -> pd.DataFrame:
-    """Return pair terms and their intervals in a world, `probes` fixed and refitted.
-
-    `share_<term>` are of right answers, with refits. With `shuffle`, the labels mean nothing.
-    """
+def pairs(n: int, seed: int, probe: dict[str, Any]) -> pd.DataFrame:
+    """Return pair terms and their intervals in a world, `probes` fixed and refitted."""
     answers, states = crossed_pairs(n, seed)
     # two subjects in a pair share a fold
     learned = answers.assign(subject=[f"p{i // 4}" for i in range(n)])
-    if shuffle:
-        random = np.random.default_rng(seed)
-        learned["label"] = random.permutation(answers["label"][::4]).repeat(4)
     scored, drawn = _scored(learned, states, probe)
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
@@ -170,11 +157,8 @@ def pairs(n: int, seed: int, probe: dict[str, Any], shuffle: bool = False) -> pd
             lambda one: crossing.tables(one)["crossing"], scored, answers, refits=refits, draws=2
         )
         rows = table.set_index("quantity")
-        for quantity in PAIRS:
-            ends = rows.loc[quantity, ["estimate", "ci_low", "ci_high"]]
-            records.append((quantity, name, *ends))
-    found = pd.DataFrame(records, columns=COLUMNS)
-    return found.assign(seed=seed, **rows["estimate"].filter(like="share_"))
+        records += [(quantity, name, *rows.loc[quantity, ENDS]) for quantity in PAIRS]
+    return pd.DataFrame(records, columns=COLUMNS)
 
 
 def coverage(found: pd.DataFrame) -> pd.DataFrame:
@@ -182,11 +166,6 @@ def coverage(found: pd.DataFrame) -> pd.DataFrame:
     truth = found.groupby("quantity")["estimate"].transform("mean")
     held = (found["low"] <= truth) & (truth <= found["high"])
     return held.groupby([found["quantity"], found["probes"]], sort=False).mean().unstack()
-
-
-def simulate(work: Callable[[int], pd.DataFrame], worlds: int) -> pd.DataFrame:
-    """Return the rows of many worlds, by seed, of `bands` or `pairs`."""
-    return pd.concat(map(work, range(worlds)), ignore_index=True)
 
 
 def main() -> None:
@@ -200,7 +179,7 @@ def main() -> None:
     torch.set_num_threads(1)
     work = bands if chosen.of == "bands" else pairs
     for n in chosen.samples:
-        found = simulate(partial(work, n, probe={}), chosen.worlds)
+        found = pd.concat(work(n, seed, probe={}) for seed in range(chosen.worlds))
         print(f"n = {n}, {chosen.worlds} worlds")
         print(coverage(found).round(3).to_string(), flush=True)
 

@@ -17,8 +17,7 @@ from anchorscope.experiments.crossing.damage import LEAST_PART
 from validation.simulations.claim_worlds import ANSWER, HOME, MEANS, NOISE, Rng, Values, alike, four
 
 SIDES = ("right", "wrong")
-FRAMES, TEXTS, FOLDS = 40, 300, 5
-"""Templates of the questions, distinct answers and outer folds."""
+FRAMES, TEXTS, FOLDS = 40, 300, 5  # templates of the questions, distinct answers, outer folds
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,7 @@ class Passage:
         return subjects, frames
 
 
-SMALL = (0.45, 0.1)
-"""Pair terms of right and wrong answers as measured in a small model."""
+SMALL = (0.45, 0.1)  # pair terms of right and wrong answers as measured in a small model
 EVEN = Passage(kept=(0.5,))
 NOTHING: dict[str, Passage] = {
     "nothing is damaged": Passage(kept=(1.0,)),

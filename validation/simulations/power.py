@@ -9,10 +9,10 @@ mean AUC of trained probes is the mean AUC of trained floors. With `beyond`, the
 something that is in no text. Probe and floor are trained as in a cell, and judged by
 `strength.of_scores`. `Signal` is such a world at 28 layers, for `claims`.
 
-The columns of each world are the mean gain in AUC and the share of data sets in which a signal is
-called: with probe and floor held fixed, with the interval widened by their refits (the rule), and
-by the formula of `anchorscope.probes.power`. Then come the median factor by which refits widen the
-interval, and the factor by which the gain varies more over data sets than with fixed models.
+The columns are the mean gain in AUC and the share of data sets in which a signal is called: with
+probe and floor held fixed, with the interval widened by their refits (the rule), and by the formula
+of `anchorscope.probes.power`; then the factors by which refits widen the interval (median), and by
+which the gain varies more over data sets than with fixed models.
 """
 
 import argparse
@@ -135,8 +135,7 @@ def called(right: int, n: int, gain: float, tries: int) -> pd.DataFrame:
 
 
 LAYERS, DRAWS = 28, 200
-ALIKE = 0.7
-"""Share of the variance of further noise that is the same at all layers."""
+ALIKE = 0.7  # share of the variance of further noise that is the same at all layers
 TOWARDS_ANY = {57: 0.92, 400: 1.68}
 BEYOND_ANY = {0.0: 0.0, 0.05: 0.8, 0.09: 1.2}
 """As `TOWARDS` and `BEYOND` for 28 layers; the latter with 400 right answers."""

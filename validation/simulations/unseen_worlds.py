@@ -20,8 +20,6 @@ SPARE = 60  # subjects more than pairs
 
 Scores = tuple[np.ndarray, np.ndarray]
 """Scores, clean and with E_Q blocked, [subjects, answers] each."""
-Side = tuple[np.ndarray, int]
-"""Subjects of which pairs are made, and the number of pairs."""
 
 
 def draw_popularity(rng: Rng) -> np.ndarray:
@@ -42,8 +40,11 @@ def groups(m: int) -> tuple[np.ndarray, np.ndarray]:
     return number % N_KINDS, number // N_KINDS % N_FOLDS
 
 
-def cast_of(rng: Rng, of: Sequence[np.ndarray], among: Sequence[Side]) -> Cast:
-    """Draw a cast `of` golds, own answers and popularity, with pairs of one kind and fold each."""
+def cast_of(rng: Rng, of: Sequence[np.ndarray], among: Sequence[tuple[np.ndarray, int]]) -> Cast:
+    """Draw a cast `of` golds, own answers and popularity.
+
+    `among` holds subjects and the number of their pairs, which are of one kind and fold each.
+    """
     (gold, own, popularity), pairs = of, []
     kind, fold = groups(len(gold))
     group = kind * N_FOLDS + fold
@@ -68,10 +69,7 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int) -> Cast:
 
 
 def draw_fit(rng: Rng, cast: Cast) -> np.ndarray:
-    """Draw how well each answer fits each question to the model.
-
-    Right answers fit by 6 better than others, own wrong ones by 5, and golds of these by 4.
-    """
+    """Draw how well each answer fits each question to the model."""
     fit = cast.at(cast.own, np.where(cast.known, 6.0, 5.0)) + cast.at(cast.gold, ~cast.known * 4.0)
     return fit + rng.normal(0, 0.8, cast.shape)
 
@@ -112,11 +110,7 @@ def unseen(scores: Callable[[Rng, Cast, np.ndarray], Scores]) -> World:
 
 
 def doubt_lifted(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
-    """Return a saturating curve of doubt, answer and fit.
-
-    The doubt about an obscure subject passes through E_Q and lowers all answers alike. Without it,
-    answers that fit reach the ceiling, and other answers come onto the slope.
-    """
+    """Return a saturating curve of doubt, answer and fit. Only the doubt passes through E_Q."""
     doubt = 1.3 + 0.4 * question_effect(rng, cast)
     inner = 0.5 * fit + rng.normal(0, 0.4, cast.shape[1])
     noise, noise_blocked = draw_noises(rng, cast, 0.3)
@@ -124,10 +118,7 @@ def doubt_lifted(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 
 
 def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
-    """Return scores that lose a share per blocked token.
-
-    They weigh the fit behind the long names of rare subjects, and the answer behind short names.
-    """
+    """Return scores that lose a share per blocked token and weigh the fit behind long names."""
     tokens = rng.integers(1, 7, (len(cast.gold), 1))
     rare = tokens / 3.5
     answer = rng.normal(0, 0.6, cast.shape[1])
@@ -137,10 +128,7 @@ def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 
 
 def damaged_attention(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
-    """Return scores that lose two fifths of all that attention carries.
-
-    It carries all but two thirds of the answer's part, which lie in its own tokens.
-    """
+    """Return scores that lose two fifths of all but two thirds of the answer's part."""
     local, carried = rng.normal(0, [[0.5], [0.35]], (2, cast.shape[1]))
     noise, noise_blocked = draw_noises(rng, cast, 0.35)
     by_attention = 0.25 * fit + carried + 0.6 * question_effect(rng, cast)
@@ -159,9 +147,8 @@ def sums(
     noise: float = 0.35,
     kept: float = 0.8,
 ) -> Scores:
-    """Return sums of fit, answer, question and noise.
+    """Return sums of fit, answer, question and noise. `gains` weigh the fit, clean and blocked.
 
-    `answer` and `noise` are standard deviations. `gains` are weights of the fit, clean and blocked.
     Blocking multiplies the answer's part by `louder`, and the question's by `asked`.
     """
     of_answer = rng.normal(0, answer, cast.shape[1])
@@ -176,9 +163,8 @@ def sums(
 def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     """Simulate scores that read how plausible an answer is under any wording.
 
-    Log-probabilities are of this wording, whose luck (mean 0) differs by answer and question. The
-    model says the likeliest answer, so own answers had good luck, and golds of wrong answers bad
-    luck. Blocking takes a fifth of all.
+    The model says what is likeliest in this wording, so own answers had good luck, and golds of
+    wrong answers bad luck. Blocking takes a fifth of all.
     """
     kind, _ = groups(8 * max(n_right, n_wrong) + 600)
     popularity = draw_popularity(rng)
