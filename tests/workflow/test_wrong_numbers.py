@@ -43,7 +43,8 @@ def test_prompts_and_questions_that_do_not_belong_together_are_refused_before_an
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value):
     table = pd.DataFrame({"id": list("abcd"), "label": [0, 1, 0, 1]})
-    fixed = {"readout": "mlp/final", "condition": "clean", "draw": 0, "s": 0.5}
+    fixed = {"readout": "mlp/final", "probe": "clean", "fold": 0}
+    fixed |= {"condition": "clean", "draw": 0, "s": 0.5}
     layers = [table[["id"]].assign(layer=layer, **fixed) for layer in range(2)]
     scores = pd.concat(layers, ignore_index=True)
     assert len(list(samples.readouts(scores, table))) == 1
