@@ -12,6 +12,7 @@ from typing import Any
 
 import altair as alt
 import pandas as pd
+from altair.utils.schemapi import debug_mode
 
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import LAYERS, Axis, layers_of, x_channel, y_channel
@@ -153,7 +154,8 @@ def as_chart(page: Callable[..., Picture]) -> Chart:
 
         def draw_in(look: Style) -> Figure:
             here = replace(request, look=look)
-            return figure(page(*tables, here), here)
+            with debug_mode(False):  # the finished figure is validated, not each part
+                return figure(page(*tables, here), here)
 
         if width is None and look.chart.theme == "paper":
             width = COLUMN_MM if len(request.panels) == 1 else PAGE_MM
