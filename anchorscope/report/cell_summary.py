@@ -49,14 +49,9 @@ def summary(
 
     Claims score each sample at the layer of its fold. All other numbers are at the headline layer.
 
-    Args:
-        config: The config of the run.
-        model: Key of the model.
-        dataset: Key of the dataset.
-        readout: `<site>/<position>`, by default the first of the config that was measured.
-        figure: The figure whose tables are read, where p is corrected for the figure's cells. By
-            default the cell's own tables are read.
-        files: Config files, which the command in an error names.
+    `readout` is by default the first of the config that was measured. With a `figure`, its tables
+    are read, where p is corrected for its cells, else the cell's own. The command in an error names
+    the config `files`.
 
     Raises:
         AnchorscopeError: The cell is not built, or not with this read-out.

@@ -9,9 +9,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +34,6 @@ SLOWER_ON_CPU = 1000
 """Factor by which a model's passes take longer on a CPU."""
 STATES_PER_GB = 3500
 """Layers × width per GB of a model's GPUs, used if its config.json is not on this machine."""
-LINES = (".jsonl", ".csv")
-"""Endings of files with at least a line per row."""
 PROFILE = "slurm/config.yaml"
 
 
@@ -169,21 +165,7 @@ def samples(config: Config, dataset: str) -> int:
     if world := config.datasets[dataset].world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
         n = 2 * facts  # each in two wordings
-    path = Path(config.local_of(dataset) or "").expanduser()
-    if path.suffix in LINES and path.is_file():
-        n = min(n, lines(path, path.stat().st_mtime_ns) or n)
     return min(n, config.limit or n)
-
-
-@lru_cache
-def lines(path: Path, _changed: int) -> int:
-    """Return the largest number of rows that a text file can have, 0 if it cannot be read.
-
-    A file is read again once it has changed.
-    """
-    with suppress(OSError), path.open("rb") as file:
-        return 1 + sum(block.count(b"\n") + block.count(b"\r") for block in iter(file.read1, b""))
-    return 0
 
 
 def weights_gb(config: Config, model: str) -> float:
