@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -20,8 +20,8 @@ LINES = 4
 """Maximum number of lines in a caption."""
 NO_SIGNAL = "No signal"
 NO_MORE_THAN_TEXT = (
-    "At these layers the probe does not significantly beat the text models. Nothing can be "
-    "concluded from ΔP or flips there."
+    "At layers without a signal, the probe does not significantly beat the text models. Nothing "
+    "can be concluded from ΔP or flips there."
 )
 REFITTED = "bootstrap intervals, widened by the variance of refitted probes"
 FIXED = "bootstrap intervals, probes held fixed"
@@ -73,7 +73,8 @@ def caption(
     missing = [f"Not measured: {'; '.join(empty)}."] if empty else []
     if rows.empty:
         return Caption(["Not measured: no sample has what this picture needs."], missing)
-    level, weak = f"{100 * request.level:g}\u00a0%", no_signal_notes(cells, grey)
+    level = f"{100 * request.level:g}\u00a0%"
+    weak = "signal" in rows and not rows["signal"].all()
     return Caption(
         [
             "; ".join(filter(None, [what, size, intervals and f"{level} intervals"])) + ".",
@@ -85,7 +86,7 @@ def caption(
         [
             *filter(None, details),
             *([f"Intervals: pointwise {level} {intervals}."] if intervals else []),
-            *weak,
+            *([NO_MORE_THAN_TEXT] if weak else []),
             *missing,
         ],
     )
@@ -100,14 +101,12 @@ def delta_p_caption(
     """
     cells = cells_of(rows, request)
     measured = [cell for cell in cells.values() if len(cell)]
-    missing = len(cells) - len(measured)
     refitted = "inflation" not in rows or (rows["inflation"] > 1).any()
     return caption(
         request,
         rows,
         f"{subject}; {GROUPS}",
         f"{size_note(map(sample_size, measured))} samples per cell",
-        [f"{missing} cells were not measured." if missing else ""],
         claims=[*claims, request.no_answers],
         intervals=REFITTED if refitted else FIXED,
     )
@@ -124,23 +123,6 @@ def sample_size(cell: pd.DataFrame) -> int:
     return int(counts.max()) if len(counts) else 0
 
 
-def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str) -> list[str]:
-    """List the layers of each cell without a signal. `cells` maps names to rows of one read-out."""
-    parts = []
-    for name, rows in cells.items():
-        if "signal" in rows and not rows["signal"].all():
-            layers = rows.drop_duplicates("layer")
-            parts.append(f"{name} {_where(layers, ~layers['signal'])}")
-    look = grey.partition(":")[0].lower()
-    return [f"{NO_SIGNAL} ({look}): {'; '.join(parts)}. {NO_MORE_THAN_TEXT}"] if parts else []
-
-
-def _where(rows: pd.DataFrame, chosen: pd.Series) -> str:
-    """Return the layers of the chosen rows, in words."""
-    layers = sorted(rows["layer"][chosen].astype(int))
-    return "at every layer" if chosen.all() else f"at {layer_list(layers)}"
-
-
 def span(values: Iterable[float], factor: float = 1) -> str:
     """Return the smallest and largest absolute value: `900`, `812 to 1,000`, `−75 to −88`."""
     by_size = sorted((factor * value for value in values), key=abs) or [0]
@@ -151,16 +133,6 @@ def span(values: Iterable[float], factor: float = 1) -> str:
 def size_note(counts: Iterable[float]) -> str:
     """Return the range of sample sizes, such as `n = 812 to 1,000`."""
     return f"n\u00a0=\u00a0{span(counts)}"
-
-
-def layer_list(layers: Sequence[int]) -> str:
-    """Write [5] as `layer 5`, and [0, 1, 2, 5] as `layers 0–2, 5`."""
-    runs = [
-        [layer for _, layer in run]
-        for _, run in groupby(enumerate(layers), key=lambda item: item[1] - item[0])
-    ]
-    named = ", ".join(f"{run[0]}–{run[-1]}" if run[1:] else str(run[0]) for run in runs)
-    return f"layer{'' if len(layers) == 1 else 's'} {named}"
 
 
 def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[Pair]) -> str:

@@ -22,13 +22,10 @@ from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.report import run_facts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
+from anchorscope.workflow.paths import TABLES
 
 HERE = Path(__file__).resolve().parent
 RESOURCES = HERE.parents[1] / "resources" / "report"
-TABLES = {"curve": ""} | {
-    name: f".{name}" for name in ("controls", "contrasts", "crossing", "claims")
-}
-"""Tables that a summary reads, with the ends of their file names."""
 ENDS = ("value", "low", "high")
 Interval = Mapping[str, float | None]
 """A number with its interval: `value`, `low` and `high`, None where not measured."""
@@ -60,7 +57,7 @@ def summary(
         f"{config.root}/tables/{figure}" if figure else f"{config.root}/delta_p/{model}/{dataset}"
     )
     tables = {
-        name: _of_cell(_table(f"{stem}{end}.csv", files), model, dataset)
+        name: _of_cell(_table(f"{stem}{end}", files), model, dataset)
         for name, end in TABLES.items()
     }
     curve = tables["curve"]
@@ -80,7 +77,7 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     """
     pair = Pair.of(readout)
     curve = at_readout(tables["curve"], pair)
-    controls, contrasts, crossing, claims = (
+    contrasts, controls, crossing, claims = (
         rows_at(table, pair) for name, table in tables.items() if name != "curve"
     )
     require(claims, ["claim", "verdict"])

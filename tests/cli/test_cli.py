@@ -137,32 +137,6 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(check, clone, tex
     assert {status for status, _ in warnings} <= {"warning"}
 
 
-RESPONSES = of_rows(sample_size=100, fields=ASKED | {"response": "r"})
-MIXED = "4 rows have an answer, and the model answers the other 8"
-
-
-def some_answered(n):
-    return {"r": "Ann" if n < 4 else None}
-
-
-def listed(n):
-    return {"a": "Ann, Bo and Cy" if n < 8 else "1,000"}
-
-
-@pytest.mark.parametrize(
-    ("change", "more", "said"),
-    [(some_answered, RESPONSES, MIXED), (listed, {}, "7 of 10 rows look like lists")],
-)
-def test_rows_that_may_be_meant_otherwise_are_warned_of(check, clone, change, more, said):
-    path = clone / "rows.jsonl"
-    assert not any(said in text for _, text in check({}).about("dataset"))
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("\n".join(json.dumps(row | change(n)) for n, row in enumerate(rows)))
-    (ok, _), *warned = check(more).about("dataset")
-    assert ok == "ok" and {status for status, _ in warned} == {"warning"}
-    assert any(said in text for _, text in warned), warned
-
-
 def test_rows_too_few_to_call_a_signal_are_warned_of(run):
     (ok, _), (status, text) = run("check").about("dataset")
     assert (ok, status) == ("ok", "warning")
