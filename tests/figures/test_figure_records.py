@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from anchorscope.figures.figure_notes import model_notes, no_answer_note
+from anchorscope.figures.figure_notes import no_answer_note
 
 MODELS = [("small", "Small"), ("large", "Large")]
 DATASETS = [("popqa", "PopQA"), ("nq", "NQ")]
@@ -27,23 +27,3 @@ def test_no_answers_are_named_by_reason_where_there_are_some() -> None:
     note = "Non-answers left out: 3\u00a0% of the responses (refusal 110, unfinished 20)."
     assert no_answer_note(RECORDS, MODELS, DATASETS) == note
     assert no_answer_note(RECORDS, MODELS[1:], DATASETS) == ""
-
-
-def test_details_say_what_a_chat_template_does_and_what_weights_were_before() -> None:
-    off, none = "thinking is switched off", "the chat template has no switch for thinking"
-    records: dict[str, dict[str, Any]] = {
-        "results/prompts/small/popqa.parquet": {"thinking": off},
-        "results/prompts/large/popqa.parquet": {"thinking": off},
-        "results/prompts/large/nq.parquet": {"thinking": none},
-        "results/prompts/another/nq.parquet": {"thinking": "no"},
-        "results/answers/small/popqa.parquet": {},
-        "results/models/small.json": {"model": {"dequantised_from": "Q4_1"}},
-        "results/models/large.json": {"model": {"path": "a folder"}},
-        "results/models/another.json": {"model": {"dequantised_from": "Q8_0"}},
-    }
-    notes = model_notes(records, MODELS)
-    assert notes == [
-        f"Small, Large: {off}.",
-        "Small: weights dequantised from Q4_1.",
-        f"Large: {none}.",
-    ]

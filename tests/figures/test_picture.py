@@ -87,7 +87,7 @@ def test_every_caption_says_n_intervals_what_is_grey_and_what_is_missing() -> No
     details = [one.replace("\u00a0", " ") for one in spec["usermeta"]["details"]]
     assert details[0] == "How." and details[-1] == "Not measured: Other on Beta."
     assert "Intervals: pointwise 90 % clustered bootstrap intervals, probes held fixed." in details
-    assert details[2].startswith("No signal (thin grey): Other on Alpha at layer 0.")
+    assert details[2].startswith("At layers without a signal, the probe does not")
 
 
 def test_an_axis_holds_0_and_all_values() -> None:

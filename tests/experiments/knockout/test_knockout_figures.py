@@ -5,7 +5,7 @@ from typing import Any
 import figure_tables
 import pandas as pd
 import pytest
-from figure_tables import caption, drawing, points, views, words
+from figure_tables import caption, drawing, points, views
 from handmade import drawn
 
 from anchorscope.experiments.knockout.figure_evidence import (
@@ -72,4 +72,3 @@ def test_without_a_signal_the_probes_lines_are_grey_and_the_others_keep_their_co
         kept = {AUCS[name].name for name in ("prompt_end_auc", "floor_auc")}
         assert set(rows[rows["signal"]]["series"]) == kept & set(rows["series"])
     assert "Thin grey: layers without a signal" in caption(spec)
-    assert "No signal (thin grey): Model on Beta at every layer." in words(spec)
