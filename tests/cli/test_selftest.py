@@ -36,7 +36,6 @@ def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, monkeypatch, ca
     assert {one["check"] for one in found["verdicts"]} == set(checks.split(","))
     said = capsys.readouterr().out
     assert all(one["measured"] and one["measured"] in said for one in found["verdicts"])
-    assert said.splitlines()[-1].startswith("| `llama` | CPU: pass | ")
 
 
 @pytest.mark.usefixtures("one_family")
@@ -194,15 +193,12 @@ def test_a_trial_passes_full_batches_under_every_condition(family, checkpoint, q
     assert plan.head == work.shared
 
 
-def test_times_of_a_figure_name_the_models_that_were_not_tried(clone):
-    (clone / "two.yaml").write_text("figures: {two: {models: [near, taught], datasets: [rows]}}")
-    config = cli.read([Path("two.yaml")])
+def test_a_trial_is_told_with_the_largest_batch_and_the_time_of_a_dataset(clone):
+    config = cli.read([])
     one = made(config)
-    trials.keep(one)
     said = "\n".join(cli_like.lines(one, config))
     assert "batch_tokens   4,096 is about the largest that fits; 32,768 are used, or fewer" in said
     assert "one dataset    100 min for 2,000 questions: answers 33 min, activations 33 min" in said
-    assert "two: 30 s, without taught, not tried here" in said and "mine: 30 s\n" in said
 
 
 def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(run):

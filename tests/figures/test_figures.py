@@ -220,17 +220,6 @@ def test_a_line_without_signal_is_grey_as_far_as_the_points_beside_it() -> None:
     assert {4, 6} <= {row["layer"] for row in rows if row["mark"]}, "no line reaches them"
 
 
-def test_every_cell_is_named_with_its_layers_without_a_signal() -> None:
-    table = table_of()
-    table.loc[table["layer"] < 3, "signal"] = False
-    nq = (table["model"] == "llama-3.2-1b") & (table["dataset"] == "nq")
-    table.loc[nq, "signal"] = False
-    spec = draw(table, told=judged(claims(), "no", "signal", dataset="popqa"))
-    assert "Shown: signal in 6 of 8, " in caption(spec)
-    said = details(spec)
-    assert "Llama-3.2-1B on NQ at every layer; Llama-3.2-3B on PopQA at layers 0–2;" in said
-
-
 PATHWAY = {
     "nothing blocked": "",
     "exact question tokens blocked": "_knockout",

@@ -149,21 +149,6 @@ def test_the_samples_of_a_cell_are_those_of_its_config():
     assert resources.samples(config(limit=50), "popqa") == 50
 
 
-@pytest.mark.parametrize(("name", "end"), [("rows.jsonl", "\n"), ("rows.csv", "\r")])
-def test_a_file_of_few_rows_in_the_folder_of_data_is_not_taken_for_a_full_sample(
-    tmp_path, name, end
-):
-    (tmp_path / "data").mkdir()
-    local = {"data_folder": "data", "datasets": {"popqa": {"local": name, "hub": None}}}
-    assert resources.samples(config(**local), "popqa") == 2000, "it is not there"
-    file = tmp_path / "data" / name
-    file.write_text(end.join(f"row {n}" for n in range(30)), newline="")
-    assert resources.samples(config(**local), "popqa") == 30
-    with file.open("a", newline="") as more:
-        more.write(end * 5)
-    assert resources.samples(config(**local), "popqa") == 35
-
-
 def test_jobs_go_where_their_model_needs_them():
     several = config(models={"llama-3-8b": {"resources": {"gpus": 4}}})
     jobs = Jobs(several, Site(slurm_partition="main", gpu_partition="gpu", gpu_type="h200"))
