@@ -1,6 +1,5 @@
 """`anchorscope check`: finds what would stop a run or spoil it, before anything is downloaded."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,8 +25,6 @@ from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, samples
 from anchorscope.workflow.studies import StudyCell
 from anchorscope.workflow.trials import Trial
-
-LISTED = re.compile(r"[^\W\d](?:, |[;|] ?)[^\W\d]")  # what stands between the items of a list
 
 
 class Finding(NamedTuple):
@@ -200,8 +197,6 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
         do = "if each id should name one row, correct the file or choose another column as `id`"
         yield Finding("warning", "dataset", f"{name}: {shared:,} {questions.SHARED_ID}", do)
     yield from contradicted_labels(name, prepared.sampled)
-    yield from mixed_answers(name, prepared.sampled)
-    yield from listed_answers(name, prepared.sampled)
 
 
 def no_folds(rows: pd.DataFrame, config: Config) -> AnchorscopeError | None:
@@ -259,18 +254,6 @@ def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
     return Finding("warning", "dataset", what, do, "too-few-pairs")
 
 
-def mixed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Warn of rows that bring an answer beside rows that the model answers."""
-    brought = int(rows["response"].notna().sum())
-    if 0 < brought < len(rows):
-        what = (
-            f"{name}: {brought:,} rows have an answer, and the model answers the other "
-            f"{len(rows) - brought:,}, so a probe may learn who wrote an answer"
-        )
-        do = "if one kind is right more often, make two datasets of them"
-        yield Finding("warning", "dataset", what, do)
-
-
 def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     """Warn of labels that most rows' gold answers contradict, and where 1 and 0 look swapped."""
     both = rows[rows["response"].notna() & rows["label"].notna() & rows["answers"].map(bool)]
@@ -287,18 +270,6 @@ def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     if right[wrong].mean() > 0.5 and right[~wrong].mean() < 0.5:
         do = "1 and 0 look swapped: write 1 for a hallucinated answer and 0 for a right one"
     yield Finding("warning", "dataset", what, do, "label-or-popularity")
-
-
-def listed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Warn where most rows look like lists of answers written as one text, which stays one."""
-    listed = rows["answers"].map(lambda golds: len(golds) > 0 and all(map(LISTED.search, golds)))
-    if 2 * int(listed.sum()) > len(rows):
-        what = (
-            f"{name}: the gold answers of {int(listed.sum()):,} of {len(rows):,} rows look like "
-            f"lists, such as {rows['answers'][listed].iloc[0][0]!r}, but each counts as one answer"
-        )
-        do = "if they are alternatives, write them as a list"
-        yield Finding("warning", "dataset", what, do)
 
 
 def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Iterator[Finding]:

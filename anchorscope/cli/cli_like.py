@@ -74,7 +74,7 @@ def report(config: Config, model: str, device: str) -> None:
 
 
 def lines(trial: Trial, config: Config) -> Iterator[str]:
-    """Yield the lines of a trial's report, with the times of a dataset and of each figure."""
+    """Yield the lines of a trial's report, with the time of a dataset."""
     yield f"{trial.model} on {trial.card}, {trial.dtype}, random weights"
     stages = ", ".join(f"{stage} {gb:.1f}" for stage, gb in trial.memory_gb.items())
     yield f"memory         {trial.weights_gb:.1f} GB of weights; at most, in GB: {stages}"
@@ -88,15 +88,6 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
     n = samples(config)
     stages = ", ".join(f"{stage} {duration(n * each)}" for stage, each in trial.seconds.items())
     yield f"one dataset    {duration(trial.time(n))} for {n:,} questions: {stages}"
-    known = trials.read()
-    for name, figure in config.figures.items():
-        if trial.model in figure.models:
-            made = {one: trials.of(known, config, one, [trial.card]) for one in figure.models}
-            questions = sum(resources.samples(config, dataset) for dataset in figure.datasets)
-            time = duration(sum(one.time(questions) for one in made.values() if one))
-            unknown = ", ".join(one for one, found in made.items() if not found)
-            without = f", without {unknown}, not tried here" if unknown else ""
-            yield f"figure         {name}: {time}{without}"
 
 
 def samples(config: Config) -> int:

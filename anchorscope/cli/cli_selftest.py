@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from anchorscope.models import loading
-from anchorscope.models.families import FAMILIES, Loaded, layers, tried, window
+from anchorscope.models.families import FAMILIES, Loaded, layers, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
@@ -50,19 +50,8 @@ def report(device: str) -> bool:
     about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda}
     found = [verdict._asdict() for verdict in verdicts]
     trials.write({**about, "libraries": libraries(), "verdicts": found})
-    rows = table(verdicts, "CPU" if device == "cpu" else ", ".join(dict.fromkeys(gpus)))
-    print(f"written to {trials.FILE}\n\nwhat works where, for an issue:\n\n{rows}")
+    print(f"written to {trials.FILE}")
     return all(verdict.verdict != "fail" for verdict in verdicts)
-
-
-def table(verdicts: Sequence[Verdict], where: str) -> str:
-    """Return the Markdown table of docs/own.md with a row for each family that was tried here."""
-    rows, version = {}, libraries()["transformers"]
-    for family in FAMILIES:
-        found = [verdict.verdict for verdict in verdicts if verdict.about == family]
-        if found:
-            rows[family] = f"{where}: {'fail' if 'fail' in found else 'pass'}", ""
-    return tried(version, rows)
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:

@@ -204,7 +204,7 @@ def selftest(
     """Test in three minutes whether this machine measures correctly.
 
     Tiny random models of every family are measured and compared. Nothing is downloaded. With
-    `--like`, test instead whether a model fits here, and how long a figure takes. The results are
+    `--like`, test instead whether a model fits here, and how long a dataset takes. The results are
     written to selftest.json, the file to send with a report.
     """
     if device is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", device):

@@ -33,10 +33,6 @@ BOUNDS = {
 """Type of an error → the values that are allowed."""
 
 
-NAMED = ("models", "datasets", "figures", "nulls")
-"""Keys that hold sections by name."""
-
-
 class Mistake(NamedTuple):
     """A mistake in the config. For `what`, `do` and `see` see `AnchorscopeError`."""
 
@@ -69,8 +65,6 @@ def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
         about = str(field.description if field else "").replace("\n", " ")
         return Mistake(path, f"the key `{name}` is missing", f"add it: {about}")
     what, do = _wrong_value(kind, subject, name, value, error.get("ctx", {}))
-    if "keys below" in do:
-        do = _keys_below(name, field)
     if value is None and field and not field.is_required() and name in section.model_fields:
         do = "write a value, or leave the key out for its default"
     return Mistake(path, what, do)
@@ -108,12 +102,3 @@ def _wrong_value(
         do = f'put it in quotes: `"{value}"`'
     verb = "have" if wanted == "keys below it" else "be"
     return f"{subject} must {verb} {wanted}, not {text}", do
-
-
-def _keys_below(name: str, field: FieldInfo | None) -> str:
-    """Say which keys belong below a key that holds a section, or sections by name."""
-    section = section_in(field.annotation) if field else None
-    if section is None or not section.model_fields:
-        return f"write `{name}: {{}}`"
-    where = "names below it, and below each name its keys" if name in NAMED else "its keys below it"
-    return f"write {where}: {', '.join(f'`{key}`' for key in section.model_fields)}"

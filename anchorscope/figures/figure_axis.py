@@ -20,31 +20,18 @@ TWO_LINES = r"slice(datum.label, -2) == '\nA' ? ['', 'A'] : split(datum.label, '
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of numbers between two ends, or of names.
-
-    Attributes:
-        title: Title, or None.
-        ticks: Ends and labels of numbers. None for names, and for layers until the model is known.
-        names: Names in order, from the left or from above.
-        thinned: Whether some names have no label if there is no room for all.
-        field: Column of the rows.
-        number: Format of the labels; "" lets Vega choose it.
-        kind: Scale of numbers.
-        angle: Angle of the names below a panel, in degrees.
-        grid: Whether names have lines across the panel.
-        step: Smallest distance of two labels that Vega chooses.
-    """
+    """An axis of numbers between two ends, or of names."""
 
     title: str | None
-    ticks: Ticks | None = None
-    names: Sequence[str] | None = None
-    thinned: bool = False
-    field: str = "value"
-    number: str = ""
+    ticks: Ticks | None = None  # None for names, and for layers until the model is known
+    names: Sequence[str] | None = None  # in order, from the left or from above
+    thinned: bool = False  # whether some names have no label if there is no room for all
+    field: str = "value"  # column of the rows
+    number: str = ""  # format of the labels; "" lets Vega choose it
     kind: Literal["linear", "log"] = "linear"
-    angle: float = 0
-    grid: bool = False
-    step: float = 0
+    angle: float = 0  # of the names below a panel, in degrees
+    grid: bool = False  # whether names have lines across the panel
+    step: float = 0  # smallest distance of two labels that Vega chooses
 
     @property
     def shorthand(self) -> str:

@@ -36,7 +36,6 @@ class Request:
     readout: Pair = ("mlp", "final")  # (site, position)
     condition: str = "knockout"  # condition whose ΔP the main figure draws
     level: float = 0.95  # level of the intervals in the tables, for the caption
-    notes: Sequence[str] = ()  # sentences that end the details
     no_answers: str = ""  # the caption's sentence on responses that were left out
     look: Style = field(default_factory=Style)
 
@@ -146,15 +145,8 @@ def numbered(
 ) -> pd.DataFrame:
     """Add the columns that are drawn: `value`, `low`, `high` and `n`, float64.
 
-    A column that the table lacks becomes NaN.
-
-    Args:
-        rows: Rows of the table.
-        column: Column that becomes `value`.
-        factor: Factor of `value`, `low` and `high`.
-        n: Column with the number of samples.
-        ends: Prefix of the columns `<ends>_low` and `<ends>_high`. Default: `column`.
-        labels: Further columns to assign.
+    `value` is `column`, and its ends are `<ends>_low` and `<ends>_high` (by default those of
+    `column`), all times `factor`. A column that the table lacks becomes NaN.
     """
     low, high = (f"{ends or column}_{end}" for end in ("low", "high"))
     columns = {"value": (column, factor), "low": (low, factor), "high": (high, factor), "n": (n, 1)}

@@ -66,7 +66,8 @@ def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure
     # the legend may be wider than the first panels: what stands beside them is measured twice
     for _ in range(2):
         tried = draw(replace(look, panel_width=panel))
-        panels = _panels_width(tried)
+        side_by_side = tried["concat"][: tried["columns"]]
+        panels = sum(column["vconcat"][0]["width"] for column in side_by_side)
         beside = size_of(as_svg(tried.to_dict(validate=False)))[0] - panels
         panel = max(NARROWEST, round(panel * (wanted - beside) / panels))
     if panel < READABLE and look.columns > 1:
@@ -74,9 +75,3 @@ def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure
     figure = draw(replace(look, panel_width=panel))
     figure["usermeta"] = {**figure["usermeta"], "width_mm": width_mm}
     return figure
-
-
-def _panels_width(figure: Figure) -> float:
-    """Return the total width of the panels that stand side by side, in CSS pixels."""
-    side_by_side = figure["concat"][: figure["columns"]]
-    return float(sum(column["vconcat"][0]["width"] for column in side_by_side))

@@ -51,11 +51,8 @@ def chart(
 
     Points marked `thin` are crosses beside the line. Layers without `signal` are thin and grey.
 
-    Args:
-        table: Rows of `results/tables/<figure>.csv`.
-        crossing: Rows of `<figure>.crossing.csv`. Without any, the lower rows are left out.
-        claims: Rows of `<figure>.claims.csv`.
-        request: See `figure_picture.as_chart`. ΔP is that of its `condition`.
+    The arguments are rows of the figure's tables. Without any of `crossing`, the lower rows are
+    left out. ΔP is that of the request's `condition`.
 
     Raises:
         AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
@@ -70,19 +67,14 @@ def chart(
     below = figure_pathway.panels(swapped, judged, request.look) if len(swapped) else []
     heading = f"{UPPER_ROW} {LOWER_ROWS}" if below else UPPER_ROW
     title = request.title if request.condition == "knockout" else title_of(request.condition)
-    preview = notes.is_preview(data.cells_of(rows, request))
     return Picture(
         by_model(request),
         draw.paper_series(request.datasets),
         [delta_panel(curves(rows), heading), *below],
         notes.delta_p_caption(
-            request,
-            rows,
-            request.where,
-            figure_pathway.verdict(swapped, judged),
-            figure_pathway.untold_notes(judged),
+            request, rows, request.where, figure_pathway.verdict(swapped, judged)
         ),
-        f"{title}{' (preview)' if preview else ''}",
+        title,
     )
 
 
@@ -138,11 +130,7 @@ def delta_axis(curves: pd.DataFrame) -> Axis:
 def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
     """Draw ΔP at every read-out in the table, as in the main figure.
 
-    All panels of a model share one range of ΔP.
-
-    Args:
-        curve: Rows of `results/tables/<figure>.csv`, of any number of read-outs.
-        request: See `figure_picture.as_chart`. Its `readout` is ignored.
+    All panels of a model share one range of ΔP. The request's `readout` is ignored.
 
     Raises:
         AnchorscopeError: Columns are missing.

@@ -5,26 +5,24 @@ The text gives the number of samples, and says what is thin, grey or missing.
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby, product
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pandas as pd
 
 from anchorscope.figures.figure_data import Pair, Request, cells_of
-from anchorscope.figures.figure_style import ANCHORS, balanced
+from anchorscope.figures.figure_style import balanced
 from anchorscope.storage.counts import NO_ANSWER
 
 LINES = 4
 """Maximum number of lines in a caption."""
 NO_SIGNAL = "No signal"
 NO_MORE_THAN_TEXT = (
-    "At these layers the probe does not significantly beat the text models. Nothing can be "
-    "concluded from ΔP or flips there."
+    "At layers without a signal, the probe does not significantly beat the text models. Nothing "
+    "can be concluded from ΔP or flips there."
 )
-# a picture is a preview if a cell with fewer samples has thin groups
-ENOUGH = 300
 REFITTED = "bootstrap intervals, widened by the variance of refitted probes"
 FIXED = "bootstrap intervals, probes held fixed"
 GREY = "Thin grey: layers without a signal"
@@ -35,16 +33,10 @@ Records = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Caption:
-    """Text of a figure.
+    """Text of a figure."""
 
-    Attributes:
-        sentences: Sentences of the caption: what is drawn, n, the verdict, what grey means.
-            A sentence that does not fit moves to the details.
-        details: Further sentences, for the figure's page.
-    """
-
-    sentences: Sequence[str]
-    details: Sequence[str] = field(default=())
+    sentences: Sequence[str]  # of the caption; those that do not fit move to the details
+    details: Sequence[str] = ()  # further sentences, for the figure's page
 
     def wrapped(self, characters: int) -> tuple[list[str], list[str]]:
         """Wrap the caption to at most `LINES` lines, and return them and the details."""
@@ -71,25 +63,18 @@ def caption(
 ) -> Caption:
     """Write a picture's caption, with the sentences that all pictures share.
 
-    Args:
-        request: Content and style of the picture.
-        rows: Drawn rows of `figure_data.labelled`. Without any, the caption says only that nothing
-            was measured.
-        what: Beginning of the first sentence.
-        size: Number of samples, in words, or "".
-        sentences: Further sentences of the caption.
-        details: Sentences for the page.
-        claims: Sentences of the caption that come before the one on grey marks.
-        intervals: Kind of the intervals, or "" without any.
-        grey: What is grey, used if `rows` have `signal`.
-        thin: How thin groups look, used if `rows` have `thin`; or "".
+    `rows` are drawn rows of `figure_data.labelled`; without any, the caption says that nothing was
+    measured. `what` and `size` begin the first sentence, `claims` come before the sentence on grey
+    marks, `sentences` after it, and `details` are for the page. `grey` is used if rows lack a
+    signal, `thin` if some are thin. `intervals` is their kind, or "" without any.
     """
     cells = cells_of(rows, request)
     empty = [name for name, cell in cells.items() if cell.empty]
     missing = [f"Not measured: {'; '.join(empty)}."] if empty else []
     if rows.empty:
         return Caption(["Not measured: no sample has what this picture needs."], missing)
-    level, weak = f"{100 * request.level:g}\u00a0%", no_signal_notes(cells, grey)
+    level = f"{100 * request.level:g}\u00a0%"
+    weak = "signal" in rows and not rows["signal"].all()
     return Caption(
         [
             "; ".join(filter(None, [what, size, intervals and f"{level} intervals"])) + ".",
@@ -101,36 +86,27 @@ def caption(
         [
             *filter(None, details),
             *([f"Intervals: pointwise {level} {intervals}."] if intervals else []),
-            *weak,
+            *([NO_MORE_THAN_TEXT] if weak else []),
             *missing,
-            *request.notes,
         ],
     )
 
 
 def delta_p_caption(
-    request: Request,
-    rows: pd.DataFrame,
-    subject: str,
-    claims: Sequence[str] = (),
-    details: Sequence[str] = (),
+    request: Request, rows: pd.DataFrame, subject: str, claims: Sequence[str] = ()
 ) -> Caption:
     """Write the caption of a picture of ΔP: subject, groups, n, claims and shared sentences.
 
-    `rows` are labelled rows of `figure_data.select`, of one condition. `details` come before the
-    other details.
+    `rows` are labelled rows of `figure_data.select`, of one condition.
     """
     cells = cells_of(rows, request)
     measured = [cell for cell in cells.values() if len(cell)]
-    missing = len(cells) - len(measured)
     refitted = "inflation" not in rows or (rows["inflation"] > 1).any()
     return caption(
         request,
         rows,
         f"{subject}; {GROUPS}",
         f"{size_note(map(sample_size, measured))} samples per cell",
-        [f"{missing} cells were not measured." if missing else ""],
-        [*details, *thin_note(cells)],
         claims=[*claims, request.no_answers],
         intervals=REFITTED if refitted else FIXED,
     )
@@ -147,38 +123,6 @@ def sample_size(cell: pd.DataFrame) -> int:
     return int(counts.max()) if len(counts) else 0
 
 
-def is_preview(cells: Mapping[str, pd.DataFrame]) -> bool:
-    """Return whether a cell of few samples has groups that are too thin for a line."""
-    return any(sample_size(rows) < ENOUGH and rows["thin"].any() for rows in cells.values())
-
-
-def thin_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
-    """List the thin groups, such as `Llama-3.2-1B on NQ, Q-Anchored at layer 5`."""
-    groups = []
-    for (name, rows), anchor in product(cells.items(), ANCHORS):
-        curve = rows[rows["anchor"] == anchor]
-        if curve["thin"].any():
-            groups.append(f"{name}, {anchor}-Anchored {_where(curve, curve['thin'])}")
-    return [f"Too few samples to rely on: {'; '.join(groups)}."] if groups else []
-
-
-def no_signal_notes(cells: Mapping[str, pd.DataFrame], grey: str) -> list[str]:
-    """List the layers of each cell without a signal. `cells` maps names to rows of one read-out."""
-    parts = []
-    for name, rows in cells.items():
-        if "signal" in rows and not rows["signal"].all():
-            layers = rows.drop_duplicates("layer")
-            parts.append(f"{name} {_where(layers, ~layers['signal'])}")
-    look = grey.partition(":")[0].lower()
-    return [f"{NO_SIGNAL} ({look}): {'; '.join(parts)}. {NO_MORE_THAN_TEXT}"] if parts else []
-
-
-def _where(rows: pd.DataFrame, chosen: pd.Series) -> str:
-    """Return the layers of the chosen rows, in words."""
-    layers = sorted(rows["layer"][chosen].astype(int))
-    return "at every layer" if chosen.all() else f"at {layer_list(layers)}"
-
-
 def span(values: Iterable[float], factor: float = 1) -> str:
     """Return the smallest and largest absolute value: `900`, `812 to 1,000`, `−75 to −88`."""
     by_size = sorted((factor * value for value in values), key=abs) or [0]
@@ -189,22 +133,6 @@ def span(values: Iterable[float], factor: float = 1) -> str:
 def size_note(counts: Iterable[float]) -> str:
     """Return the range of sample sizes, such as `n = 812 to 1,000`."""
     return f"n\u00a0=\u00a0{span(counts)}"
-
-
-def few(items: Sequence[str], most: int = 3) -> str:
-    """List the first items, and say how many more there are."""
-    more = [f"and {len(items) - most} more"] if len(items) > most else []
-    return "; ".join([*items[:most], *more])
-
-
-def layer_list(layers: Sequence[int]) -> str:
-    """Write [5] as `layer 5`, and [0, 1, 2, 5] as `layers 0–2, 5`."""
-    runs = [
-        [layer for _, layer in run]
-        for _, run in groupby(enumerate(layers), key=lambda item: item[1] - item[0])
-    ]
-    named = ", ".join(f"{run[0]}–{run[-1]}" if run[1:] else str(run[0]) for run in runs)
-    return f"layer{'' if len(layers) == 1 else 's'} {named}"
 
 
 def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[Pair]) -> str:
@@ -229,22 +157,3 @@ def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[
     percent = f"{share:.0f}" if share >= 1 else "less than 1"
     listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
     return f"Non-answers left out: {percent}\u00a0% of the responses ({listed})."
-
-
-def model_notes(records: Records, models: Sequence[Pair]) -> list[str]:
-    """Write a sentence on each model's thinking mode and on the source of dequantised weights."""
-    labels_by_note: dict[str, list[str]] = {}
-    for key, label in models:
-        for note in sorted(set(_notes_of(records, key))):
-            labels_by_note.setdefault(note, []).append(label)
-    return [f"{', '.join(labels)}: {note}." for note, labels in labels_by_note.items()]
-
-
-def _notes_of(records: Records, model: str) -> Iterator[str]:
-    """Yield the notes on a model, one for each record that has one."""
-    for path, record in records.items():
-        if f"/prompts/{model}/" in f"/{path}" and record.get("thinking"):
-            yield str(record["thinking"])
-        quantisation = record.get("model", {}).get("dequantised_from")
-        if f"/models/{model}.json" in f"/{path}" and quantisation:
-            yield f"weights dequantised from {quantisation}"

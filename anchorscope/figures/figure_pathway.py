@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pandas as pd
 
-from anchorscope.figures import figure_data as data, figure_notes as notes, figure_panel
+from anchorscope.figures import figure_data as data, figure_panel
 from anchorscope.figures.figure_axis import LAYERS, axis_of
 from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
@@ -169,21 +168,3 @@ def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
     if wrong := sides.count("wrong"):
         sentences.append(f"Middle row: wrong answers in {wrong} of {len(sides)} cells.")
     return sentences
-
-
-def untold_notes(claims: pd.DataFrame) -> list[str]:
-    """Return the details: claims that are not made, by reason."""
-    told = claims[claims["verdict"] != "yes"].assign(
-        said=lambda rows: np.where(rows["verdict"] == "no", "Not shown", "Cannot be judged"),
-        cell=lambda rows: rows["model"] + " on " + rows["dataset"],
-        reason=lambda rows: rows["reason"].fillna("").astype(str),
-    )
-    details = []
-    for claim, words in CLAIMED.items():
-        for said, rows in told[told["claim"] == claim].groupby("said", sort=False):
-            parts = [
-                f"{notes.few(list(cells), 12)} ({why})"
-                for why, cells in rows["cell"].groupby(rows["reason"], sort=False)
-            ]
-            details.append(f"{said}, {words}: {'; '.join(parts)}.")
-    return details

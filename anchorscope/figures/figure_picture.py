@@ -12,6 +12,7 @@ from typing import Any
 
 import altair as alt
 import pandas as pd
+from altair.utils.schemapi import debug_mode
 
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import LAYERS, Axis, layers_of, x_channel, y_channel
@@ -28,29 +29,17 @@ Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
 
 @dataclass(frozen=True)
 class Panel:
-    """A row of panels, one in each column of the picture.
-
-    Attributes:
-        rows: Rows of all panels. Each column of the picture draws the rows with its values.
-        y: Value axis, or a function that makes it from the rows of all columns of a model.
-        tips: Fields of the tooltips, beside model and dataset.
-        x: Axis below the panel.
-        draw: Function that draws a panel.
-        height: Height of a panel, as a multiple of the style's height.
-        heading: Text above the first panel of the row; the others keep its room.
-        under: Function that draws layers below the others.
-        note: Words in a panel without rows.
-    """
+    """A row of panels, one in each column of the picture, which draws the rows with its values."""
 
     rows: pd.DataFrame
-    y: Axis | Callable[[pd.DataFrame], Axis]
-    tips: Tips
+    y: Axis | Callable[[pd.DataFrame], Axis]  # made from the rows of all columns of a model
+    tips: Tips  # fields of the tooltips, beside model and dataset
     x: Axis = LAYERS
     draw: Draw = figure_panel.lines
-    height: float = 1
-    heading: str = ""
+    height: float = 1  # as a multiple of the style's
+    heading: str = ""  # above the first panel of the row; the others keep its room
     under: Under = lambda rows, frame: ()
-    note: str = "not measured"
+    note: str = "not measured"  # words in a panel without rows
 
 
 @dataclass(frozen=True)
@@ -64,19 +53,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the columns of a picture stand, and how large their panels are.
+    """Where the columns of a picture stand, and how large their panels are."""
 
-    Attributes:
-        columns: Columns from the left, row by row.
-        across: Number of columns side by side.
-        look: Style with the sizes of the panels.
-        labelled: Whether all columns label their value axes, or only the first of a row.
-    """
-
-    columns: Sequence[Column]
-    across: int
-    look: Style
-    labelled: bool
+    columns: Sequence[Column]  # from the left, row by row
+    across: int  # number of columns side by side
+    look: Style  # with the sizes of the panels
+    labelled: bool  # whether all columns label their value axes, or only the first of a row
 
     @property
     def width(self) -> float:
@@ -153,7 +135,8 @@ def as_chart(page: Callable[..., Picture]) -> Chart:
 
         def draw_in(look: Style) -> Figure:
             here = replace(request, look=look)
-            return figure(page(*tables, here), here)
+            with debug_mode(False):  # the finished figure is validated, not each part
+                return figure(page(*tables, here), here)
 
         if width is None and look.chart.theme == "paper":
             width = COLUMN_MM if len(request.panels) == 1 else PAGE_MM

@@ -284,11 +284,7 @@ def row_text(lines: Sequence[str], look: Style) -> alt.Chart:
 
 
 def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:
-    """Return the fields of a tooltip, after model and dataset.
-
-    Args:
-        fields: Column → title, and the format of a number, or "" for text.
-    """
+    """Return the fields of a tooltip: column → title, and a number's format, or "" for text."""
     every = {"model": ("model", ""), "dataset": ("dataset", ""), **fields}
     return [
         # Vega-Lite 6.4 looks for texts without a format in the wrong place

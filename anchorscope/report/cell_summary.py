@@ -22,13 +22,10 @@ from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.report import run_facts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
+from anchorscope.workflow.paths import TABLES
 
 HERE = Path(__file__).resolve().parent
 RESOURCES = HERE.parents[1] / "resources" / "report"
-TABLES = {"curve": ""} | {
-    name: f".{name}" for name in ("controls", "contrasts", "crossing", "claims")
-}
-"""Tables that a summary reads, with the ends of their file names."""
 ENDS = ("value", "low", "high")
 Interval = Mapping[str, float | None]
 """A number with its interval: `value`, `low` and `high`, None where not measured."""
@@ -49,14 +46,9 @@ def summary(
 
     Claims score each sample at the layer of its fold. All other numbers are at the headline layer.
 
-    Args:
-        config: The config of the run.
-        model: Key of the model.
-        dataset: Key of the dataset.
-        readout: `<site>/<position>`, by default the first of the config that was measured.
-        figure: The figure whose tables are read, where p is corrected for the figure's cells. By
-            default the cell's own tables are read.
-        files: Config files, which the command in an error names.
+    `readout` is by default the first of the config that was measured. With a `figure`, its tables
+    are read, where p is corrected for its cells, else the cell's own. The command in an error names
+    the config `files`.
 
     Raises:
         AnchorscopeError: The cell is not built, or not with this read-out.
@@ -65,7 +57,7 @@ def summary(
         f"{config.root}/tables/{figure}" if figure else f"{config.root}/delta_p/{model}/{dataset}"
     )
     tables = {
-        name: _of_cell(_table(f"{stem}{end}.csv", files), model, dataset)
+        name: _of_cell(_table(f"{stem}{end}", files), model, dataset)
         for name, end in TABLES.items()
     }
     curve = tables["curve"]
@@ -85,7 +77,7 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     """
     pair = Pair.of(readout)
     curve = at_readout(tables["curve"], pair)
-    controls, contrasts, crossing, claims = (
+    contrasts, controls, crossing, claims = (
         rows_at(table, pair) for name, table in tables.items() if name != "curve"
     )
     require(claims, ["claim", "verdict"])

@@ -93,10 +93,7 @@ def text(config: Config, figure: str) -> str:
 def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
     """Return the methods, claims, and what is not claimed, in Markdown.
 
-    Args:
-        config: The settings that the cells were measured with.
-        about: What the text names.
-        cells: Summaries of the cells at one read-out, each with its `name`.
+    `cells` are summaries at one read-out, each with its `name`.
     """
     wrong = [round(cell["n"] * cell["share_wrong"]) for cell in cells]
     counts = [

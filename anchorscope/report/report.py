@@ -97,7 +97,6 @@ def _content(config: Config, cells: Sequence[Summary]) -> dict[str, Any]:
         "dataset_facts": [run_facts.dataset_facts(config, key) for key in datasets_used],
         "settings": yaml.safe_dump(run_facts.resolved(config), sort_keys=False, allow_unicode=True),
         "libraries": provenance.read(f"{config.root}/tables/{targets[0]}.csv")["libraries"],
-        "timings": run_facts.timings(config.root),
     }
 
 

@@ -1,10 +1,8 @@
-"""Facts about a run for its report: cells, settings, sources, samples lost, timings."""
+"""Facts about a run for its report: cells, settings, sources, samples lost."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
@@ -132,27 +130,3 @@ def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
 
 def _source(entry: Model | Dataset) -> str:
     return f"hub: {entry.hub}" if entry.hub else f"local: {entry.local}"
-
-
-def timings(root: str | Path) -> list[dict[Any, Any]]:
-    """Sum the run times of the jobs under a root, from Snakemake's benchmarks.
-
-    Returns:
-        A record per stage: stage, jobs, seconds (of all jobs), longest (seconds), longest_job,
-        memory_mb (largest resident set; NaN if not known).
-    """
-    folder, jobs = Path(root) / "benchmarks", []
-    # Jobs that crashed leave empty files.
-    for path in sorted(path for path in folder.rglob("*.tsv") if path.stat().st_size):
-        rows = pd.read_csv(path, sep="\t", na_values=["-", "NA"])
-        stage, *rest = path.relative_to(folder).with_suffix("").parts
-        jobs.append((stage, " / ".join(rest) or stage, rows["s"].sum(), rows["max_rss"].max()))
-    table = pd.DataFrame(jobs, columns=["stage", "job", "seconds", "memory"])
-    by_stage = table.sort_values("seconds", ascending=False).groupby("stage", as_index=False)
-    return by_stage.agg(
-        jobs=("job", "size"),
-        longest=("seconds", "max"),
-        longest_job=("job", "first"),
-        memory_mb=("memory", "max"),
-        seconds=("seconds", "sum"),
-    ).to_dict("records")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 BEYOND_LIMIT = "beyond the limit of this run"
 OUTSIDE_SAMPLE = "outside the sample"
@@ -41,10 +41,6 @@ class Counts:
         """Return the counts for `total` samples; additional ones are beyond the run's limit."""
         beyond = {BEYOND_LIMIT: total - self.total} if total > self.total else {}
         return Counts(total, self.kept, {**beyond, **self.dropped}, self.notes)
-
-    def noted(self, what: str, n: int) -> Counts:
-        """Return the counts with one more note."""
-        return replace(self, notes={**self.notes, what: n})
 
     def as_dict(self) -> dict[str, int | dict[str, int]]:
         """Return the counts in the form of a product's record."""

@@ -77,11 +77,7 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
 
     Samples left out by choice (`BY_CHOICE`) are not lost. Samples beyond the limit
     (`BEYOND_LIMIT`) are not part of the total either.
-
-    Args:
-        stages: The stages of a product, see `funnel`.
-        most: The largest share of samples that may be lost.
-        where: The product, for the error.
+    For `stages` see `funnel`. `most` is the largest share that may be lost.
 
     Raises:
         AnchorscopeError: A larger share was lost.

@@ -31,9 +31,7 @@ def gpus_here(devices: Path = Path("/dev")) -> int:
 def best_device(wanted: str, gpus: int = 1) -> str:
     """Choose a job's device: the CPU, one GPU (`cuda:1`), several (`auto:0,2`) or all (`auto`).
 
-    Args:
-        wanted: `cpu`; `cuda` for one GPU; `auto` to spread the layers over several.
-        gpus: Number of GPUs for `auto`.
+    `wanted` is `cpu`, `cuda` for one GPU, or `auto` to spread the layers over `gpus`.
 
     Raises:
         AnchorscopeError: SLURM gave the job a GPU, or the machine has one, but torch cannot use it.

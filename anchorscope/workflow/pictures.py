@@ -47,24 +47,28 @@ def draw(
 ) -> dict[str, Any]:
     """Draw a picture; return its chart, then all others that its page can switch to, by label.
 
-    Args:
-        view: The suffix of the picture's file name, empty for the figure itself.
-        picture: The picture to draw.
-        tables: The picture's inputs, by the suffix of their file names.
-        request: The keywords of a chart.
-        made: The records of all products on the way to the first table.
+    `tables` are the picture's inputs, by the suffix of their file names. `request` holds the
+    keywords of a chart, and `made` the records of all products on the way to the first table.
     """
     if picture.of_main_run:
-        from anchorscope.figures.figure_notes import model_notes, no_answer_note
+        from anchorscope.figures.figure_notes import no_answer_note
 
         request["no_answers"] = no_answer_note(made, request["panels"], request["datasets"])
-        request["notes"] = model_notes(made, request["panels"])
     drawn = [tables[name] for name in picture.tables]
-    if picture.drawn_by != FIGURE.drawn_by:
+    if picture.drawn_by not in (FIGURE.drawn_by, EVIDENCE.drawn_by):
         return {"": picture.chart(*drawn, **request)}
     from anchorscope.figures.figure_main import choices
 
-    if view:
+    is_figure = picture.drawn_by == FIGURE.drawn_by
+    if is_figure and view:  # the page of one read-out; that of the figure has all
         site, position = view.split("-")
-        request["readout"] = (site, position)
-    return choices(*drawn, **request)
+        return choices(*drawn, **request | {"readout": (site, position)})
+    measured = tables[""][["site", "position"]].drop_duplicates()
+    every = dict.fromkeys([request["readout"], *measured.itertuples(index=False, name=None)])
+    charts: dict[str, Any] = {}
+    for readout in every:
+        here = request | {"readout": readout}
+        figures = choices(*drawn, **here) if is_figure else {"": picture.chart(*drawn, **here)}
+        where = "/".join(readout) if len(every) > 1 else ""
+        charts |= {": ".join(filter(None, (where, name))): one for name, one in figures.items()}
+    return charts

@@ -9,7 +9,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -171,19 +170,15 @@ def samples(config: Config, dataset: str) -> int:
         n = 2 * facts  # each in two wordings
     path = Path(config.local_of(dataset) or "").expanduser()
     if path.suffix in LINES and path.is_file():
-        n = min(n, lines(path, path.stat().st_mtime_ns) or n)
+        n = min(n, _lines(path, path.stat().st_mtime_ns))
     return min(n, config.limit or n)
 
 
 @lru_cache
-def lines(path: Path, _changed: int) -> int:
-    """Return the largest number of rows that a text file can have, 0 if it cannot be read.
-
-    A file is read again once it has changed.
-    """
-    with suppress(OSError), path.open("rb") as file:
+def _lines(path: Path, _changed: int) -> int:
+    """Return the largest number of rows that a text file can have; read it again once it changed."""
+    with path.open("rb") as file:
         return 1 + sum(block.count(b"\n") + block.count(b"\r") for block in iter(file.read1, b""))
-    return 0
 
 
 def weights_gb(config: Config, model: str) -> float:

@@ -69,8 +69,9 @@ def joined(job: Any) -> Made:
     given = dict(job.input.items())
     first = next(iter(given.values()))
     check_settings(first)
-    made = {name: _joined(job.params.cells, paths) for name, paths in given.items()}
-    return made, {"counts_by_cell": counts_by_cell(job.params.cells, first)}
+    cells = job.params.cells
+    made = {name: tables.join(cells, [*map(read_csv, paths)]) for name, paths in given.items()}
+    return made, {"counts_by_cell": counts_by_cell(cells, first)}
 
 
 def of_figure(job: Any) -> Made:
@@ -116,10 +117,6 @@ MAKERS: dict[str, Callable[[Any], Made]] = {
     "experiment_table": experiment,
 }
 """Rule → the function that makes its tables."""
-
-
-def _joined(cells: Sequence[Sequence[str]], paths: Sequence[str]) -> pd.DataFrame:
-    return tables.join(cells, [read_csv(path) for path in paths])
 
 
 def counts_by_cell(cells: Sequence[Sequence[str]], paths: Sequence[str]) -> dict[str, Any]:

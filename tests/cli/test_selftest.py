@@ -36,7 +36,6 @@ def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, monkeypatch, ca
     assert {one["check"] for one in found["verdicts"]} == set(checks.split(","))
     said = capsys.readouterr().out
     assert all(one["measured"] and one["measured"] in said for one in found["verdicts"])
-    assert said.splitlines()[-1].startswith("| `llama` | CPU: pass | ")
 
 
 @pytest.mark.usefixtures("one_family")
@@ -82,12 +81,11 @@ def quick(clone: Path) -> Path:
 
 def test_a_model_of_the_catalogue_or_of_a_folder_is_tried_and_what_was_found_is_kept(run, quick):
     trials.write({"verdicts": []})
-    for name, shown in (("near", True), ("checkpoint", False)):
+    for name in ("near", "checkpoint"):
         said = run("selftest", "--like", name, "--device", "cpu", "--configfile", str(quick))
         assert said.code == 0, said.err
         for line in (f"{name} on ", "memory ", "batch_tokens   900 fits;", "one dataset "):
             assert any(one.startswith(line) for one in said.out.splitlines()), said.out
-        assert ("figure         mine: " in said.out) == shown
     assert [one.model for one in trials.read()] == ["near", "checkpoint"]
     assert all(one.card == trials.processor() and one.time(1) > 0 for one in trials.read())
     assert read_json(trials.FILE)["verdicts"] == []

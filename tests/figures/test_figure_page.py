@@ -22,6 +22,7 @@ from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import choices, title_of
 from anchorscope.figures.figure_style import Figure
 from anchorscope.passes.interventions import REGISTRY
+from anchorscope.workflow import pictures
 
 TWO, LAYERS = DATASETS[:2], 4
 LOOKS: Any = {"title": "T", "panels": MODELS, "datasets": TWO, "readout": READOUTS[3]}
@@ -53,6 +54,19 @@ def test_every_condition_measured_can_be_chosen_and_draws_its_own_numbers() -> N
             rows = here[(here["model"] == model) & (here["condition"] == name)]
             got = [row["value"] for row in drawn_points(spec, column["vconcat"][0])]
             assert sorted(got) == pytest.approx(sorted(rows["delta_p"]), abs=0.006)
+
+
+def test_the_figure_and_the_evidence_switch_read_outs() -> None:
+    cells = (MODELS, TWO, LAYERS)
+    names = ["/".join(READOUTS[3]), "/".join(READOUTS[0])]
+    drawn = {"": table(), "crossing": crossing_of(*cells), "claims": claims_of(*cells)}
+    drawn["controls"] = controls_of(*cells)
+    evidence, every = (pictures.draw("", one, drawn, {**LOOKS}, {})
+                       for one in (pictures.EVIDENCE, pictures.FIGURE))  # fmt: skip
+    assert list(evidence) == names
+    assert [*every] == [f"{name}: {label}" for name in names for label in figures()]
+    other = every[f"{names[1]}: {REGISTRY['knockout'].label}"]
+    assert other.to_dict()["title"]["subtitle"][0].startswith(f"Read-out {names[1]};")
 
 
 STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .mark-line path")]

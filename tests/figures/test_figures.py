@@ -156,7 +156,6 @@ def test_thin_points_are_crosses_beside_the_line_and_named() -> None:
     assert line_of(panel)["y"]["scale"]["domain"][0] > -100, "a cross has no band"
     lone = drawn.loc["Q-Anchored (PopQA)"]
     assert list(lone["layer"][lone["mark"] & ~lone["thin"]]) == [7]
-    assert "Llama-3.2-1B on NQ, Q-Anchored at layers 3–4, 9" in details(spec)
     assert "Crosses: too few samples to rely on." in caption(spec)
 
 
@@ -170,13 +169,12 @@ def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> Non
     assert "Q-Anchored (PopQA)" not in {r["series"] for r in points(spec, columns(spec)[0][0])}
     named = "; ".join(f"Other on {dataset}" for _, dataset in DATASETS)
     assert details(spec).endswith(f"Not measured: Llama-3.2-3B on NQ; {named}.")
-    assert caption(spec).endswith("5 cells were not measured.")
     assert note_of(columns(spec)[2][0]) == "not measured"
     assert re.findall(r">([QA]-Anchored \([^<]*\))<", drawing(spec)) == LEGEND
 
 
 @pytest.mark.parametrize("no", [False, "False", 0], ids=["bool", "text", "number"])
-def test_layers_without_signal_are_thin_and_grey_and_named(no: Any) -> None:
+def test_layers_without_signal_are_thin_and_grey(no: Any) -> None:
     table = table_of().astype({"signal": object})
     weak = (table["model"] == "llama-3.2-3b") & (table["dataset"] == "hotpotqa")
     table.loc[weak & table["layer"].isin([0, 1, 2, 9]), "signal"] = no
@@ -187,8 +185,6 @@ def test_layers_without_signal_are_thin_and_grey_and_named(no: Any) -> None:
         assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
         assert not any(row["mark"] or row["strong"] for row in rows if not row["signal"])
         assert any(map(faint, views(part, "line")))
-    said = "No signal (thin grey): Llama-3.2-3B on HotpotQA at layers 0–2, 9. At these layers"
-    assert said in details(spec)
     assert "Nothing can be concluded from ΔP or flips there." in details(spec)
     assert "Thin grey: layers without a signal." in caption(spec)
 
@@ -274,8 +270,6 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() ->
     assert set(middle["dataset"][middle["quantity"].str.startswith("right answers")]) == {
         "PopQA", "TriviaQA", "HotpotQA",
     }  # fmt: skip
-    reason = "Llama-3.2-3B on NQ (the answers are not the model's own)"
-    assert f"Cannot be judged, truth: {reason}." in details(spec)
     counted = "through the exact tokens in 7 of 7, truth in 7 of 7 cells. "
     assert counted + "Middle row: wrong answers in 1 of 8 cells." in caption(spec)
 
@@ -351,6 +345,4 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
     ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in spec["concat"]}
     assert len(ranges) == 1
-    said = details(spec)
-    assert "No signal (thin grey): Model at home at attn/final on Alpha at every layer; " in said
-    assert said.endswith("Model at home at mlp/last_answer on Alpha.")
+    assert details(spec).endswith("Model at home at mlp/last_answer on Alpha.")
