@@ -74,7 +74,7 @@ def report(config: Config, model: str, device: str) -> None:
 
 
 def lines(trial: Trial, config: Config) -> Iterator[str]:
-    """Yield the lines of a trial's report, with the time of a dataset."""
+    """Yield the lines of a trial's report, with the times of a dataset and of each figure."""
     yield f"{trial.model} on {trial.card}, {trial.dtype}, random weights"
     stages = ", ".join(f"{stage} {gb:.1f}" for stage, gb in trial.memory_gb.items())
     yield f"memory         {trial.weights_gb:.1f} GB of weights; at most, in GB: {stages}"
@@ -88,6 +88,19 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
     n = samples(config)
     stages = ", ".join(f"{stage} {duration(n * each)}" for stage, each in trial.seconds.items())
     yield f"one dataset    {duration(trial.time(n))} for {n:,} questions: {stages}"
+    known = trials.read()
+    for name, figure in config.figures.items():
+        if trial.model in figure.models:
+            cells = config.cells(name)
+            tried = {model: trials.of(known, config, model, [trial.card]) for model, _ in cells}
+            seconds = sum(
+                one.time(resources.samples(config, dataset))
+                for model, dataset in cells
+                if (one := tried[model])
+            )
+            lacking = [model for model, one in tried.items() if one is None]
+            without = f", without {', '.join(lacking)}, not tried here" if lacking else ""
+            yield f"figure         {name}: {duration(seconds)}{without}"
 
 
 def samples(config: Config) -> int:

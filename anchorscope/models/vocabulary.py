@@ -133,7 +133,7 @@ def reads_as_its_file(tokenizer: PreTrainedTokenizerFast, folder: Path) -> bool:
 
 
 def thinking(tokenizer: Any) -> str | None:
-    """Return how the chat template treats thinking, for the caption; None if not mentioned."""
+    """Return how the chat template treats thinking, as text; None if it does not mention it."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     if "enable_thinking" in template:
         return "thinking is switched off"

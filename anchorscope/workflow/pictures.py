@@ -47,6 +47,8 @@ def draw(
 ) -> dict[str, Any]:
     """Draw a picture; return its chart, then all others that its page can switch to, by label.
 
+    Figure and evidence offer every read-out, and the figure also its conditions at its own one.
+
     `tables` are the picture's inputs, by the suffix of their file names. `request` holds the
     keywords of a chart, and `made` the records of all products on the way to the first table.
     """
@@ -54,21 +56,17 @@ def draw(
         from anchorscope.figures.figure_notes import no_answer_note
 
         request["no_answers"] = no_answer_note(made, request["panels"], request["datasets"])
-    drawn = [tables[name] for name in picture.tables]
-    if picture.drawn_by not in (FIGURE.drawn_by, EVIDENCE.drawn_by):
-        return {"": picture.chart(*drawn, **request)}
-    from anchorscope.figures.figure_main import choices
+    drawn, own = [tables[name] for name in picture.tables], request["readout"]
+    if picture.drawn_by == FIGURE.drawn_by:
+        from anchorscope.figures.figure_main import choices
 
-    is_figure = picture.drawn_by == FIGURE.drawn_by
-    if is_figure and view:  # the page of one read-out; that of the figure has all
-        site, position = view.split("-")
-        return choices(*drawn, **request | {"readout": (site, position)})
-    measured = tables[""][["site", "position"]].drop_duplicates()
-    every = dict.fromkeys([request["readout"], *measured.itertuples(index=False, name=None)])
-    charts: dict[str, Any] = {}
-    for readout in every:
-        here = request | {"readout": readout}
-        figures = choices(*drawn, **here) if is_figure else {"": picture.chart(*drawn, **here)}
-        where = "/".join(readout) if len(every) > 1 else ""
-        charts |= {": ".join(filter(None, (where, name))): one for name, one in figures.items()}
-    return charts
+        figures = choices(*drawn, **request)
+    else:
+        figures = {"/".join(own): picture.chart(*drawn, **request)}
+    if view in ("", "evidence"):
+        measured = tables[""][["site", "position"]].drop_duplicates()
+        for readout in measured.itertuples(index=False, name=None):
+            if readout != own:
+                other = request | {"readout": readout}
+                figures["/".join(readout)] = picture.chart(*drawn, **other)
+    return figures

@@ -176,7 +176,7 @@ def samples(config: Config, dataset: str) -> int:
 
 @lru_cache
 def _lines(path: Path, _changed: int) -> int:
-    """Return the largest number of rows that a text file can have; read it again once it changed."""
+    """Return the largest number of rows that a text file can have, cached until it changes."""
     with path.open("rb") as file:
         return 1 + sum(block.count(b"\n") + block.count(b"\r") for block in iter(file.read1, b""))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from anchorscope.figures.figure_notes import LINES, Caption, model_notes, no_answer_note
+from anchorscope.figures.figure_notes import LINES, Caption, no_answer_note
 
 SENTENCES = [f"Sentence {k} of a caption, with some words more." for k in range(9)]
 MODELS = [("small", "Small"), ("large", "Large")]
@@ -19,9 +19,7 @@ def test_what_a_caption_has_no_room_for_opens_the_details(characters: int) -> No
     assert " ".join(lines) == " ".join(kept) and kept == SENTENCES[: len(kept)]
 
 
-def test_a_figure_counts_non_answers_and_names_templates_and_formats_of_its_own_models() -> None:
-    off = "thinking is switched off"
-
+def test_a_figure_counts_the_non_answers_of_its_own_models() -> None:
     def answers(dropped: dict[str, int], kept: int) -> dict[str, Any]:
         return {"counts": {"dropped": dropped, "kept": kept}}
 
@@ -32,14 +30,8 @@ def test_a_figure_counts_non_answers_and_names_templates_and_formats_of_its_own_
         "results/answers/small/nq.parquet": answers({"no answer: refusal": 10}, 1990),
         "results/answers/large/popqa.parquet": answers({}, 1000),
         "results/answers/another/popqa.parquet": answers({"no answer: refusal": 1}, 1),
-        "results/prompts/small/popqa.parquet": {"thinking": off},
-        "results/prompts/large/popqa.parquet": {"thinking": off},
-        "results/models/small.json": {"model": {"dequantised_from": "Q4_1"}},
-        "results/models/another.json": {"model": {"dequantised_from": "Q8_0"}},
     }
     note = "Non-answers left out: 3\u00a0% of the responses (refusal 110, unfinished 20)."
     datasets = [("popqa", "PopQA"), ("nq", "NQ")]
     assert no_answer_note(records, MODELS, datasets) == note
     assert no_answer_note(records, MODELS[1:], datasets) == ""
-    said = [f"Small, Large: {off}.", "Small: weights dequantised from Q4_1."]
-    assert model_notes(records, MODELS) == said

@@ -13,6 +13,7 @@ from figure_tables import (
     MODELS,
     READOUTS,
     claims_of,
+    controls_of,
     crossing_of,
     curve_of,
     points as drawn_points,
@@ -64,9 +65,8 @@ def test_the_figure_and_the_evidence_switch_read_outs() -> None:
     evidence, every = (pictures.draw("", one, drawn, {**LOOKS}, {})
                        for one in (pictures.EVIDENCE, pictures.FIGURE))  # fmt: skip
     assert list(evidence) == names
-    assert [*every] == [f"{name}: {label}" for name in names for label in figures()]
-    other = every[f"{names[1]}: {REGISTRY['knockout'].label}"]
-    assert other.to_dict()["title"]["subtitle"][0].startswith(f"Read-out {names[1]};")
+    assert [*every] == [*figures(), names[1]]
+    assert every[names[1]].to_dict()["title"]["subtitle"][0].startswith(f"Read-out {names[1]};")
 
 
 STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .mark-line path")]
