@@ -24,7 +24,7 @@ _FIXED_DAY = f"{{%- macro strftime_now(form) -%}}{DATE}{{%- endmacro -%}}"
 _THOUGHTS = re.compile(r"<think\w*>\s*$")
 # Placeholder that shows the place of a question, with characters that a template may rewrite.
 _QUESTION = 'Who  wrote\nthe <«Überfall»> & "7"?'
-_BLANK = "\u2003"  # behind the placeholder, to see whether white space is kept
+_BLANK = "\u2003"  # after the placeholder, to see whether white space is kept
 _REPLY = "Nobody 7"
 
 

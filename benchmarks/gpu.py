@@ -303,7 +303,7 @@ def _median(taken: Sequence[timing.Taken]) -> float:
 
 
 def operations(real: Real, plan: Plan) -> float:
-    """Count the operations of the tokens behind the shared head, and of their attention.
+    """Count the operations of the tokens after the shared head, and of their attention.
 
     Padding does not count. Passes in a batch of their own take the head's tokens again.
     """

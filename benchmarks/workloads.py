@@ -1,4 +1,4 @@
-"""Workloads of the benchmark: sequences behind a shared prefix, and states of a shipped model.
+"""Workloads of the benchmark: sequences after a shared prefix, and states of a shipped model.
 
 Models have random weights, or are products of `make first-model` if these exist.
 """
@@ -52,7 +52,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Workload:
-    """Sequences behind a shared prefix.
+    """Sequences after a shared prefix.
 
     Attributes:
         name: Name in the table.
@@ -98,7 +98,7 @@ def of_random_weights(quick: bool) -> Workload:
 
 
 def published(results: Path, quick: bool) -> Workload | None:
-    """Return the workload of a published checkpoint, behind worked examples, if it has answers.
+    """Return the workload of a published checkpoint, after worked examples, if it has answers.
 
     Args:
         results: Folder of the products of `make first-model`.
@@ -128,7 +128,7 @@ def _published(results: Path, sequences: int) -> tuple[Loaded, pd.DataFrame, fro
 
 
 def _ends(loaded: Loaded) -> frozenset[int]:
-    """Return the ids that end an answer behind examples: line breaks, and the model's own end."""
+    """Return the ids that end an answer after examples: line breaks, and the model's own end."""
     texts = [loaded.tokenizer.decode([number]) for number in range(len(loaded.tokenizer))]
     breaks = {number for number, text in enumerate(texts) if "\n" in text}
     return frozenset(breaks | {loaded.tokenizer.eos_token_id})

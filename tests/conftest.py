@@ -191,3 +191,11 @@ def detector(load: Any) -> Any:
 
     loaded = load("llama")
     return anchorscope.measure(loaded.model, loaded.tokenizer, rows(), **SETTINGS).detector()
+
+
+@pytest.fixture(scope="session")
+def small() -> Any:
+    """A planted cell of 240 answers that the tests of detectors share; leave it unchanged."""
+    from planted import planted
+
+    return planted(n=240)

@@ -38,7 +38,7 @@ THROUGH = "right answers; blocking every other question token takes 5 %"
 REASONS = {
     "yes": "",
     "no": "general damage may explain it",
-    "too few": "12 of 50 pairs",
+    "too few": "12 of at least 50 pairs",
     "not measured": "the answers are not the model's own",
     "by design": "the questions differ only in the exact question tokens",
 }

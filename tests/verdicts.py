@@ -50,7 +50,7 @@ def said_of(row: Mapping[Any, Any]) -> tuple[str, list[str]]:
     words = SAYS[claim]
     made = sentence(words)
     if claim == "through_eq" and not pd.isna(row["estimate"]):
-        made = f"Blocking the exact question tokens takes about {row['estimate']:.0f} % of"
+        made = f"blocking the exact question tokens takes about {row['estimate']:.0f} % of"
     forms = {"yes": made, "no": f"Not shown: {words} ("}
     forms["untold"] = f"Cannot be judged: whether {words} ("
     if claim == "signal":

@@ -223,7 +223,7 @@ def asks_yes_no(question: str) -> bool:
 
 
 def _begin(reply: str, question: str) -> int:
-    """Return the place where the answer's sentence begins, behind lead-ins."""
+    """Return the place where the answer's sentence begins, after lead-ins."""
     before = _BEFORE.match(reply)
     start = before.end() if before else 0
     for _ in range(8):  # "Q: ...? A: The answer is: ..."
@@ -247,7 +247,7 @@ def _choice(reply: str, start: int, question: str) -> re.Match[str] | None:
 
 
 def _behind_question(reply: str, start: int, question: str) -> int:
-    """Return the place behind a repeated question if more text follows, else `start`."""
+    """Return the place after a repeated question if more text follows, else `start`."""
     again = _AGAIN.match(reply, start) if question else None
     repeats = again and not _adds(again[0], question) and reply[again.end() :].strip()
     return again.end() if again and repeats else start
@@ -279,7 +279,7 @@ def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
 
 
 def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
-    """Find the answer behind the first copula if the words before the copula are no answer."""
+    """Find the answer after the first copula if the words before the copula are no answer."""
     copula = _COPULA.search(_hidden(reply), start, sentence_end(reply, start))
     if copula is None or _WITHIN.search(reply, start, copula.start()):
         return None

@@ -181,7 +181,7 @@ def _without_denials(answer: str) -> str:
 
 
 def _contains(text: str, words: str) -> bool:
-    """Return whether a text contains whole words, but not "1.5" in "1.5 million"."""
+    """Return whether a text contains words as whole words; "1.5 million" has no "1.5"."""
     if f" {words} " not in f" {text} ":
         return False
     return bool(re.search(rf"(?<!\S){re.escape(words)}(?!\S|{_OTHER_NUMBER})", text))

@@ -72,7 +72,7 @@ def _question_word(words: Sequence[Word]) -> int | None:
 
 
 def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list[int]:
-    """Return the last words, at most three, of the noun phrase behind the question word."""
+    """Return the last words, at most three, of the noun phrase after the question word."""
     following = words[wh + 1].lower if wh + 1 < len(words) else ""
     # "When was X built", "What does X mean": the subject follows, not the property.
     if words[wh].lower in ("when", "where", "why") or following in ("do", "does", "did"):
@@ -243,7 +243,7 @@ def _title(words: Sequence[Word], start: int, end: int) -> int:
 
 
 def _cuts(words: Sequence[Word], i: int) -> bool:
-    """Return whether another phrase begins behind word i."""
+    """Return whether another phrase begins after word i."""
     lower, before = words[i].lower, words[i - 1].lower if i else ""
     after = words[i + 1].lower if i + 1 < len(words) else ""
     if lower in english.SEPARATORS:  # "in when calls the heart"

@@ -90,7 +90,7 @@ def work_left(cells: Sequence[StudyCell]) -> str:
     """Describe how many cells a target has left to measure, with samples and disk space."""
     left = [cell for cell in cells if not cell.built]
     if not left:
-        return "all cells are measured; `snakemake -n` tells whether anything is out of date"
+        return "all cells were measured; `snakemake -n` tells whether they are out of date"
     n = sum(samples(cell.study.config, cell.dataset) for cell in left)
     size = gigabytes(sum(map(_bytes, left)))
     count = f"{len(left)} of {len(cells)} cells"
@@ -105,7 +105,7 @@ def disk(config: Config, left: Iterable[StudyCell]) -> str:
     """Describe the disk space for activations; refuse a full disk or a closed folder."""
     check_writable(config.results)
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
-    return f"the disk has room for about {gigabytes(need)} of activations"
+    return f"activations need about {gigabytes(need)}, which the disk has room for"
 
 
 def gigabytes(count: float) -> str:
@@ -155,8 +155,8 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     here, needs = gpus_here(), {name: config.models[name].resources.gpus for name in models}
     if short := [name for name, gpus in needs.items() if gpus > here]:
         do = (
-            "layers are spread over all GPUs, or run on the CPU without any: use a larger machine "
-            "(`snakemake --profile slurm`), or set `resources: {gpus: 0}` for the CPU"
+            "use a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` to "
+            "run on the CPU; with fewer GPUs, layers are spread over them"
         )
         what = f"{here} on this machine, too few for {', '.join(short)}"
         yield Finding("warning", "gpu", what, do)
@@ -181,7 +181,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
     counts = prepared.counts
     usable = f"{name}: {counts.kept:,} of {counts.total:,} rows of {local} are usable"
     if counts.dropped:
-        usable += f", left out are {in_words(counts.dropped)}"
+        usable += f"; left out: {in_words(counts.dropped)}"
     if obstacle := no_folds(prepared.sampled, config):
         what = f"{usable}, but no probe can be fitted: {obstacle.what}"
         yield Finding("error", "dataset", what, obstacle.do, obstacle.see)

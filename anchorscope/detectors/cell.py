@@ -28,7 +28,7 @@ class DetectionCell:
     design: Design  # the folds of the stored probes
     answers: pd.DataFrame  # with labels and partners, see `activations.measured`
     clean: Samples
-    crossed: Samples  # samples with a partner, each behind the partner's question
+    crossed: Samples  # samples with a partner, each after the partner's question
     knockout: Features | None = None  # states of the read-out, [layers, n, width]
     fitted: Mapping[str, Fitted] = field(default_factory=dict)
     """Read-out → the stored probes, [layers, folds]; empty if the probes are not calibrated."""
@@ -130,7 +130,7 @@ def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: objec
 
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the text of the answers with a partner, each behind the partner's question."""
+    """Return the text of the answers with a partner, each after the partner's question."""
     rows = answers[answers["crossed_partner"].notna()]
     of_question = ["question", "subject", "relation"]
     partners = answers.set_index("id").loc[rows["crossed_partner"], of_question]

@@ -148,7 +148,7 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
             "Shares of the mean squares of each term of the logit, right answers only. A method "
             "that adds something read off the question to something read off the answer has no "
             "share of the pair. Token probabilities have one without reading truth: an answer is "
-            "unlikely behind another question, right or wrong."
+            "unlikely after another question, right or wrong."
         ],
     )
 

@@ -23,7 +23,7 @@ COLUMNS = ("id", "readout", "detector", "condition", "fold", "s", "rank", "partn
 """`s` is a logit of *wrong* at the share of wrong answers in the training fold. `rank` orders the
 samples of all folds: `s` minus the log-odds of that share, which makes folds comparable. For
 methods that learn only their calibration, `rank` is the score before it. `condition` is `clean`,
-or `crossed` for the same answer behind the question of `partner` (an id). `source` names what
+or `crossed` for the same answer after the question of `partner` (an id). `source` names what
 partners have in common, see `passes.partners.Crossing`.
 """
 

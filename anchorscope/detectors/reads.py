@@ -29,7 +29,7 @@ COLUMNS = (
 def table(
     rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
 ) -> pd.DataFrame:
-    """Split the logit of each detector that was scored behind both questions.
+    """Split the logit of each detector that was scored after both questions.
 
     The shares are shares of the mean squares of the terms over right answers in pairs. They add up
     to 1. Intervals hold the detectors fixed. `rows` are those of `out_of_fold.scores` at this

@@ -37,7 +37,7 @@ def features(written: pd.DataFrame) -> pd.DataFrame:
 
 
 def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame:
-    """Ask the model whether its answers are true, behind their own and their partners' questions.
+    """Ask the model whether its answers are true, after their own and their partners' questions.
 
     A chat style asks through the model's template. Return `COLUMNS`: a `clean` row per answer, and
     a `crossed` row per answer with a partner.

@@ -64,7 +64,7 @@ def comparing(reads: pd.DataFrame) -> str:
     """Say which methods compare question and answer in most cells."""
     held = reads[reads["interaction"] == YES].groupby("detector").size()
     names = [label_of(name) for name in in_order(held.index) if held[name] > _cells(reads) / 2]
-    return f"Interaction holds (dot) in most cells: {'; '.join(names) or 'none'}."
+    return f"Methods that compare both in most cells (dot): {'; '.join(names) or 'none'}."
 
 
 def transferred(transfer: pd.DataFrame) -> list[str]:
@@ -76,7 +76,7 @@ def transferred(transfer: pd.DataFrame) -> list[str]:
     worse, chance = (away["vs_own_high"] < 0).sum(), (away["auroc_low"] <= 0.5).sum()
     return [
         "On another dataset the probe is significantly worse than the probe of that dataset in "
-        f"{worse} of {len(away)} pairs, and not significantly above chance in {chance}."
+        f"{worse} of {len(away)} combinations, and not significantly above chance in {chance}."
     ]
 
 

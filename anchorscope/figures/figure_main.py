@@ -31,7 +31,7 @@ from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart,
 from anchorscope.figures.figure_style import Figure
 from anchorscope.passes.interventions import REGISTRY
 
-UPPER_ROW = "This row proves nothing on its own: noise draws it, too."
+UPPER_ROW = "This row proves nothing on its own: pure noise gives the same picture."
 LOWER_ROWS = "Read the rows below."
 """Heading of the row of ΔP."""
 DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **draw.INTERVAL}

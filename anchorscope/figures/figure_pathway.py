@@ -22,8 +22,8 @@ AXIS_TITLE = "Pair term (logits)"
 CLAIMED = {
     "signal": "signal",
     "interaction": "interaction",
-    "own_answer": "own answer",
-    "through_eq": "through the exact tokens",
+    "own_answer": "preference for own answers",
+    "through_eq": "path through the exact tokens",
     "truth": "truth",
 }
 """Claim → what the caption calls it."""
@@ -34,8 +34,8 @@ COMPARISON = (
     "({looks})."
 )
 RIGHT_ANSWERS = (
-    "This row can show that right answers (solid) score above {own}wrong ones (dashed), not that "
-    "the probe detects truth."
+    "This row can show that right answers (solid) score above {own}wrong answers (dashed), not "
+    "that the probe detects truth."
 )
 """Headings of the rows of panels, which say what a row can show."""
 TIPS = LAYER | {"quantity": ("answers", ""), "value": ("logits", ".2f")} | INTERVAL
@@ -166,5 +166,5 @@ def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
     sentences += [f"Cannot be judged: {', '.join(untold)}."] if untold else []
     sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]
     if wrong := sides.count("wrong"):
-        sentences.append(f"Middle row: wrong answers in {wrong} of {len(sides)} cells.")
+        sentences.append(f"The middle row shows wrong answers in {wrong} of {len(sides)} cells.")
     return sentences

@@ -168,7 +168,7 @@ def embedded(model: PreTrainedModel) -> int:
 
 
 def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
-    """Apply the LM head to states [n, width] behind the final norm; float32 [n, vocabulary]."""
+    """Apply the LM head to states [n, width] after the final norm; float32 [n, vocabulary]."""
     head: Any = model.get_output_embeddings()
     # A copy, since a bfloat16 head did not finish within a minute on a slice of a batch, on a CPU.
     found = head(states.contiguous().to(head.weight.device)).float()

@@ -174,7 +174,7 @@ def _batches(
         numbers, rows = tuple(chosen[place] for place in group), []
         for (one, draw), number in itertools.product(columns, numbers):
             passed = samples[number].under(one)
-            # Two answers behind one question get the same random tokens.
+            # Two answers after one question get the same random tokens.
             key = f"{draw}/{seed}/{passed.partner or passed.id}"
             tokens = cut(one, passed.question_tokens, passed.eq_tokens, key)
             rows.append(Row(number, passed, one, draw, tokens))

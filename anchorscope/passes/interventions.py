@@ -41,12 +41,12 @@ class Intervention:
     # prompt and answer that are passed, a key of `Sample.others`, if not the sample's own;
     # `planning` finds `CROSSED`, `GOLD` and `CROSSED_GOLD`
     prompt: str | None = None
-    # the condition that its effects are differences to: of a cut behind another prompt, that with
-    # nothing cut behind the same one
+    # the condition that its effects are differences to: of a cut after another prompt, that with
+    # nothing cut after the same one
     compared_with: str = "clean"
     # the control that does as much to other tokens
     controlled_by: str | None = None
-    # the condition that does the same behind the partner's question; both are an arm of crossing
+    # the condition that does the same after the partner's question; both are an arm of crossing
     behind_partner: str | None = None
     # without a control of its own: the control over whose complete samples its flips are counted
     counted_with: str | None = None
@@ -135,8 +135,8 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
 `random` gives as many as E_Q has, so it controls only `exact`."""
 
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
-"""Keys of `Sample.others`: the own answer behind the partner's question, the gold answer behind the
-own question, and the gold answer behind the partner's question."""
+"""Keys of `Sample.others`: the own answer after the partner's question, the gold answer after the
+own question, and the gold answer after the partner's question."""
 EXACT, REST = "the exact question tokens", "every other question token"
 RECORDS = (
     Intervention("clean", "nothing blocked", "nothing is blocked", "clean",
@@ -189,7 +189,7 @@ def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
 
 
 def arms() -> dict[str, tuple[Intervention, Intervention]]:
-    """Map each arm of crossing to its conditions behind the own and the partner's question."""
+    """Map each arm of crossing to its conditions after the own and the partner's question."""
     crossed = [one for one in REGISTRY.values() if one.behind_partner]
     return {one.name: (one, REGISTRY[str(one.behind_partner)]) for one in crossed}
 

@@ -1,4 +1,4 @@
-"""Partners: pairs of samples whose answers are put behind each other's questions.
+"""Partners: pairs of samples whose answers are put after each other's questions.
 
 Partners share a relation, with subjects and relations from the answers table. If the dataset has
 none, both are read off the wording of the questions. The pairs do not depend on any probe.
@@ -37,7 +37,7 @@ class Known:
     relation: str
     template: str  # the question without the subject
     answer: str  # text of E_A
-    response: str  # all text that is passed behind the question, including E_A
+    response: str  # all text that is passed after the question, including E_A
     label: int  # 1 if the answer is wrong, 0 if right
     golds: tuple[str, ...]
     taught: bool = True  # False for a fact of a calibration world that is in no training text
@@ -60,7 +60,7 @@ GOLD_SHARES = "gold answer shares a word with a question or an answer"
 
 @dataclass(frozen=True)
 class Crossing:
-    """Pairs of samples. Each answer of a pair is put behind the other's question."""
+    """Pairs of samples. Each answer of a pair is put after the other's question."""
 
     partners: Mapping[str, str]  # id → id of the partner, in both directions
     left_out: Mapping[str, str]  # id → reason why a sample has no partner
@@ -83,7 +83,7 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
     A greedy matching pairs samples that are as similar as possible, see `distances`.
 
     Answers with a `dropped` reason are in no pair. `folds_of` maps ids to outer folds. Without it,
-    the probe that scores an answer behind another question may have learned from that question.
+    the probe that scores an answer after another question may have learned from that question.
     """
     samples, source = known(answers)
     left_out = {str(id_): NO_SUBJECT for id_ in answers.loc[answers["dropped"].isna(), "id"]}

@@ -181,7 +181,7 @@ def _too_long(
 
 
 def behind(sample: Sample, other: Sample) -> Sample:
-    """Put the frozen answer of one sample behind the prompt of another, and shift positions."""
+    """Put the frozen answer of one sample after the prompt of another, and shift positions."""
     shift = other.answer_start - sample.answer_start
     return replace(
         other,

@@ -144,7 +144,7 @@ def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layer
 
 
 def first_passed(batch: Batch, head: cache.Layers | None) -> int:
-    """Return the index of the first token to pass: the first one behind the cached `head`."""
+    """Return the index of the first token to pass: the first one after the cached `head`."""
     return head[0][0].shape[2] if head and batch.masked else 0
 
 
@@ -237,7 +237,7 @@ def _check(states: torch.Tensor, batch: Batch, site: str) -> None:
 
 
 def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the `QUANTITIES` of the `tokens` [n] that states behind the final norm predict.
+    """Return the `QUANTITIES` of the `tokens` [n] that states after the final norm predict.
 
     The states are [n, width], the quantities float32 [n, 3] in CPU memory.
     """

@@ -84,9 +84,10 @@ class Stored:
 def write(path: str | Path, probes: Stored) -> None:
     """Write the probes of a cell.
 
-    The file holds the tensors `<read-out>/weights`, float32 [layers, folds, width], and
-    `<read-out>/bias`, likewise `c`, `t`, `offset`, `shift`, `inner_auc`, float64 [layers, folds].
-    It also holds `fold`, int64 [n], and `inner`, int64 [folds, n], and the ids in the metadata.
+    Each read-out has the tensors `<read-out>/weights`, float32 [layers, folds, width], and
+    `<read-out>/<name>` for `bias`, `c`, `t`, `offset`, `shift` and `inner_auc`, each float64
+    [layers, folds]. The file also holds `fold`, int64 [n], and `inner`, int64 [folds, n], and the
+    ids in the metadata.
     """
     arrays = {"fold": np.asarray(probes.fold, dtype=np.int64)}
     arrays["inner"] = np.asarray(probes.inner, dtype=np.int64)

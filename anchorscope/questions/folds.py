@@ -133,7 +133,7 @@ def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
         raise AnchorscopeError(what, where, do, see="too-few-samples")
     if len(np.unique(z)) < 2:
         what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: nothing to predict"
-        do = "check the labels, or measure another model or dataset"
+        do = "compare some answers with their gold answers, or measure another model or dataset"
         raise AnchorscopeError(what, where, do, see="one-class")
     if (n_groups := len(np.unique(groups))) < n_folds:
         what = f"only {n_groups} groups of linked samples for {n_folds} folds"

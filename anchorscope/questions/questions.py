@@ -34,7 +34,7 @@ COLUMNS = {
     "component": "names the rows that share a fold, linked by equal subjects or questions",
 }
 """Column of the table → its meaning."""
-SHARED_ID = "rows share their id with others and get a hash for it"
+SHARED_ID = "rows share their id with others and get a hash instead"
 CANDIDATES = 200  # few-shot candidates kept beside a sample
 HELD_BACK = 20  # rows kept out of a sample that would leave fewer; at most a tenth of all
 log = logging.getLogger(__name__)

@@ -44,7 +44,7 @@ class About:
     """Names in a methods text."""
 
     title: str
-    models: Sequence[str]  # labels, with the format that weights were dequantised from
+    models: Sequence[str]  # labels, with version and number format
     datasets: Sequence[str]  # labels
     given: Sequence[str]  # labels of datasets that bring answers of their own
     labelled: Sequence[str]  # labels of datasets that say whether each answer is right
@@ -150,6 +150,7 @@ def left_out(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def _described(config: Config, model: str) -> str:
-    """Return a model's label, and the format that its weights were dequantised from."""
-    label, before = config.models[model].label, run_facts.dequantised_from(config, model)
-    return f"{label} (weights dequantised from {before})" if before else label
+    """Return a model's label, the version of its weights, and their number format."""
+    facts, entry = run_facts.model_facts(config, model), config.models[model]
+    which = facts["revision"] if entry.train else facts["revision"][:12] or facts["content"]
+    return f"{entry.label} ({', '.join(filter(None, (which, facts['dtype'])))})"

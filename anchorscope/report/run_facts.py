@@ -14,7 +14,7 @@ from anchorscope.storage.records import funnel as funnel_of
 # rule of a stage → name of its samples
 STAGES = {
     "dataset": "questions", "prompts": "prompts", "answers": "answers",
-    "activations": "measured", "scores": "scored",
+    "activations": "measured samples", "scores": "scored samples",
 }  # fmt: skip
 OF_JOBS = frozenset(
     "batch_tokens chart detection experiments gated keep_activations most_dropped resources".split()
@@ -102,11 +102,6 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
         "prompt": config.models[entry.answers_of or model].prompt,
         "answers": f"those of {entry.answers_of}" if entry.answers_of else "its own",
     }
-
-
-def dequantised_from(config: Config, model: str) -> str | None:
-    """Return the format that a model's weights were dequantised from, such as `Q4_1`, or None."""
-    return _model_record(config, model).get("dequantised_from")
 
 
 def _model_record(config: Config, model: str) -> dict[str, Any]:

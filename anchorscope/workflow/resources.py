@@ -176,9 +176,12 @@ def samples(config: Config, dataset: str) -> int:
 
 @lru_cache
 def _lines(path: Path, _changed: int) -> int:
-    """Return the largest number of rows that a text file can have, cached until it changes."""
+    """Return an upper bound on the rows of a text file, cached until the file changes."""
+    ends, last = 0, b"\n"
     with path.open("rb") as file:
-        return 1 + sum(block.count(b"\n") + block.count(b"\r") for block in iter(file.read1, b""))
+        for block in iter(file.read1, b""):
+            ends, last = ends + block.count(b"\n") + block.count(b"\r"), block[-1:]
+    return ends + (last not in b"\r\n")
 
 
 def weights_gb(config: Config, model: str) -> float:

@@ -22,7 +22,7 @@ FILES = {
     "nq_open": "nq_open/validation.jsonl",
 }
 GOLDS = {"trivia_qa": ["answer.value", "answer.aliases"]}
-# Parts behind one prompt → least shares of exact spans, outcomes, labels; of answers whose span the
+# Parts after one prompt → least shares of exact spans, outcomes, labels; of answers whose span the
 # finder is sure of; and of these, of exact spans. `chat` are replies to a single user turn.
 LEAST = {
     "few_shot": (0.985, 0.99, 0.99, 0.94, 0.985),

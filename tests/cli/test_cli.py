@@ -148,7 +148,7 @@ def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, 
     curve.parent.mkdir(parents=True)
     curve.touch()
     found = run("check")
-    assert found.code == 0 and "all cells are measured" in found.about("target")[0][1]
+    assert found.code == 0 and "all cells were measured" in found.about("target")[0][1]
     (clone / "rows.jsonl").write_text("{", encoding="utf-8")
     found = run("check")
     ((status, text),) = found.about("dataset")

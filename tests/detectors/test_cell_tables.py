@@ -75,7 +75,7 @@ def test_what_a_detector_reads_is_what_crossing_says_of_it_alone(
     # each answer has a text of its own, so that pairs are independent
     varied = small.answers.assign(ea_text=[f"said {name}" for name in small.answers["id"]])
     row = reads.table(scores, varied, READOUT, BOOTSTRAP, 0).set_index("detector").loc["probe"]
-    mine = scores[scores["detector"] == "probe"].assign(layer=0, draw=0)
+    mine = scores[scores["detector"] == "probe"].assign(layer=0, draw=0, probe="clean", fold=0)
     (one,) = analyses(mine, varied, **BOOTSTRAP.model_dump())
     made = crossing.tables(one)
     terms, claims = made["crossing"].set_index("quantity"), made["claims"].set_index("claim")
@@ -189,6 +189,6 @@ def test_the_verdict_says_what_beats_what(tables: dict[str, pd.DataFrame]) -> No
     assert words[3:] == [
         "Methods significantly above the plain probe: mixture of probes (1 of 1 cell).",
         "On another dataset the probe is significantly worse than the probe of that dataset in "
-        "0 of 2 pairs, and not significantly above chance in 0.",
+        "0 of 2 combinations, and not significantly above chance in 0.",
         "Methods above chance that read the question alone: none.",
     ]

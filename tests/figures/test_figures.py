@@ -211,8 +211,8 @@ def test_the_pair_term_stands_beside_that_with_tokens_blocked_of_the_pairs_that_
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
-    said = "interaction in 8 of 8, own answer in 8 of 8, through the exact tokens in 8 of 8"
-    assert said in caption(spec)
+    for claim in ("interaction", "preference for own answers", "path through the exact tokens"):
+        assert f"{claim} in 8 of 8" in caption(spec)
 
 
 def _same(rows: pd.DataFrame, table: pd.DataFrame, terms: dict[str, str]) -> None:
@@ -242,7 +242,7 @@ def test_where_no_pairs_count_a_cell_has_only_the_solid_line_of_all_pairs() -> N
         _same(rows[few], own, {"right answers, nothing blocked": "pair_right"})
         # a filled marker of all pairs says that they are compared, not what they pass through
         assert set(rows["dataset"][few & rows["claimed"]]) == {"TriviaQA", "HotpotQA"}
-    assert "Cannot be judged: through the exact tokens." in caption(spec)
+    assert "Cannot be judged: path through the exact tokens." in caption(spec)
 
 
 def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_claimed() -> None:
@@ -270,8 +270,8 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() ->
     assert set(middle["dataset"][middle["quantity"].str.startswith("right answers")]) == {
         "PopQA", "TriviaQA", "HotpotQA",
     }  # fmt: skip
-    counted = "through the exact tokens in 7 of 7, truth in 7 of 7 cells. "
-    assert counted + "Middle row: wrong answers in 1 of 8 cells." in caption(spec)
+    counted = "path through the exact tokens in 7 of 7, truth in 7 of 7 cells. "
+    assert counted + "The middle row shows wrong answers in 1 of 8 cells." in caption(spec)
 
 
 def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: Path) -> None:

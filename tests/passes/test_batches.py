@@ -1,4 +1,4 @@
-"""Passes behind other prompts: the same frozen answer, every row accounted for."""
+"""Passes after other prompts: the same frozen answer, every row accounted for."""
 
 import itertools
 

@@ -33,7 +33,7 @@ CUTS = CONDITIONS | {"crossed": {}}
 
 
 def behind_heads(tokenizer):
-    """The corpus behind worked examples."""
+    """The corpus after worked examples."""
     table, head = answers_table(tokenizer), tokenizer(HEAD)["input_ids"]
     table["input_ids"] = [[*head, *ids[2:]] for ids in table["input_ids"]]
     shift = len(head) - 2

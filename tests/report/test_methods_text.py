@@ -50,7 +50,7 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
         numbers |= {f"{row['p']:.3f}", str(row["n"]), *re.findall(r"[\d.]+", str(row["reason"]))}
     # Layer 0, least p shown, least AUC of a signal, level, refits and folds.
     numbers |= {"0", "0.001", "0.6", "95", "20", "3"}
-    text = re.sub(r"@\w+|Anchorscope [\d.]+", "", said).replace("\u2212", "-")
+    text = re.sub(r"@\w+|Anchorscope [\d.]+|recipe \w+, float32", "", said).replace("\u2212", "-")
     text = text.replace("0\u2013", "0 of ")  # of a range
     found = re.findall(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?", text)
     assert len(found) > 20 and {one for one in found if one not in numbers} == set()

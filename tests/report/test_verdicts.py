@@ -177,4 +177,4 @@ def test_of_given_answers_no_text_says_that_the_model_gave_them(tmp_path: Path) 
         drawn = TABLES[""], TABLES[".crossing"], claims_of
         spec = chart(*drawn, **NAMED | {"panels": MODELS[:1]}).to_dict()
         (heading,) = (" ".join(one["vconcat"][2]["title"]["text"]) for one in spec["concat"])
-        assert "wrong ones" in heading and bool(OWN.search(heading)) == own
+        assert "wrong answers" in heading and bool(OWN.search(heading)) == own

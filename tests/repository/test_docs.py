@@ -33,7 +33,7 @@ FENCES = [(page.name, fence) for page, text in TEXTS.items() for fence in FENCE.
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a page, without variables before it and remarks behind it; and its mark."""
+    """A command of a page, without variables before it and remarks after it; and its mark."""
 
     page: str
     words: tuple[str, ...]

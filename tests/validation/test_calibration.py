@@ -75,7 +75,8 @@ class Cell:
             columns = {"id": np.tile(self.ids, len(s)), "layer": np.arange(len(s)).repeat(self.n)}
             part = pd.DataFrame(columns | {"s": s.ravel(), "p": 1 / (1 + np.exp(-s.ravel()))})
             parts.append(part.assign(condition=condition, draw=draw))
-        return pd.concat(parts, ignore_index=True).assign(readout="mlp/final", probe="clean")
+        found = pd.concat(parts, ignore_index=True)
+        return found.assign(readout="mlp/final", probe="clean", fold=0)
 
     def table(self) -> pd.DataFrame:
         given = [self.truth, self.answers, self.curve, self.crossing, self.floors]

@@ -37,6 +37,6 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows if len(headline) else headline,
         "Questions refused once the prompt allows it, by layer and knockout group; dotted: groups "
-        "by random flips",
+        "formed by the flips when random question tokens are blocked",
         f"{notes.size_note(headline['n_paired'])} samples per group at the headline layer",
     )

@@ -3,7 +3,7 @@
 A score that adds something read off the question and something read off the answer has a pair term
 of 0. `interaction` claims a pair term above 0 in pairs of right answers, `own_answer` in pairs of
 wrong answers. `truth` claims that right answers which the model did not give score above the wrong
-ones that it gave, behind their own questions. `through_eq` claims that the pair term passes through
+ones that it gave, after their own questions. `through_eq` claims that the pair term passes through
 the tokens that name subject and property.
 """
 
@@ -33,10 +33,10 @@ YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measure
 SAYS = {
     "signal": "the probe knows more than models of the text",
     "interaction": "the probe compares question and answer, instead of adding two separate scores",
-    "own_answer": "the probe prefers the model's own wrong answers behind the question that they "
-    "were given to",
-    "truth": "the probe scores right answers that the model did not give above the wrong ones that "
-    "it gave, behind the questions they belong to, beyond the model's log-probability",
+    "own_answer": "the probe scores the model's own wrong answers higher after the questions that "
+    "they were given to than after swapped questions",
+    "truth": "after the questions they belong to, right answers that the model did not give score "
+    "higher than the wrong answers that it gave, by more than its log-probability explains",
     "through_eq": "blocking the exact question tokens takes more than a fifth of the pair term, "
     "beyond general damage as judged by the answer term",
 }
@@ -45,7 +45,7 @@ ON_PAIRS = tuple(SAYS)[1:]
 """Claims that rest on swapped answers."""
 LEAVES_OPEN = {
     "own_answer": "truth and likelihood are not told apart",
-    "truth": "mere compatibility is not excluded",
+    "truth": "a probe that only checks whether the answer fits the question is not excluded",
     "through_eq": "damage that hits the comparison more than the answer term is not excluded",
 }
 """Claim → caveat that goes with it."""
@@ -59,7 +59,7 @@ NOTHING_ELSE = "the questions differ only in the exact question tokens"
 EXPLAINED = {
     "pair": "the pair term is not significantly above 0",
     "above_text": "the overlap of question and answer may explain it",
-    "gold_wrong": "right answers do not score significantly above own wrong ones",
+    "gold_wrong": "right answers do not score significantly above the model's own wrong ones",
     "gold_wrong_equal": "other differences of gold and own answers may explain it",
     "gold_unexplained": "the log-probability may explain it",
     "kept": "damage may leave nothing of the pair term",
@@ -100,7 +100,7 @@ def own_answer(wrong: Answers, level: float = LEVEL, *, own_words: bool = True) 
         return Claim(NOT_MEASURED, NOT_OWN)
     found = interaction(wrong, level)
     if found.verdict == NO and found.estimate.high < 0:
-        why = "reversed: own wrong answers score lower behind their own question"
+        why = "reversed: the model's own wrong answers score lower after their own question"
         return replace(found, reason=why)
     return found
 
@@ -185,7 +185,8 @@ def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Clai
 def _verdict(claim: Claim, p: float, level: float) -> Claim:
     """Return a claim with another p, and the verdict and reason that follow from it."""
     made = p < 1 - level
-    fails = max(claim.steps, key=lambda name: claim.steps[name].p)
+    largest = max(claim.steps, key=lambda name: claim.steps[name].p)
+    fails = next((name for name, step in claim.steps.items() if step.p >= 1 - level), largest)
     return replace(claim, p=p, verdict=YES if made else NO, reason="" if made else EXPLAINED[fails])
 
 
@@ -209,7 +210,7 @@ def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
 def _at_equal(wrong: Answers, gold: Answers, pairs: Pairs) -> Estimate:
     """Estimate the golds' pair term less the own answers' pair term, at equal covariates.
 
-    The mean is adjusted for because a score that shrinks behind a strange question has a pair term
+    The mean is adjusted for because a score that shrinks after a strange question has a pair term
     that grows with its mean. The product of question and answer term stands for a gain on the
     answer's score. The pair terms of the powers of the log-probability stand for a score that
     follows it on a line or curve.
@@ -235,7 +236,8 @@ def _judged(steps: Mapping[str, Estimate], about: Estimate, pairs: Pairs, least:
 
 
 def shortage(n: int, clusters: float, least: int) -> str:
-    """Say what is missing: "12 of 50 pairs", "3.4 of 10 clusters"; empty if nothing is."""
+    """Say what is missing: "12 of at least 50 pairs"; empty if nothing is."""
     if n < least:
-        return f"{n} of {least} pairs"
-    return f"{clusters:.3g} of {LEAST_CLUSTERS} clusters" if clusters < LEAST_CLUSTERS else ""
+        return f"{n} of at least {least} pairs"
+    enough = clusters >= LEAST_CLUSTERS
+    return "" if enough else f"{clusters:.3g} of at least {LEAST_CLUSTERS} clusters"

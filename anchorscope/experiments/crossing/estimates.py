@@ -56,7 +56,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Links between dependent pairs, their effective number, and the level of intervals.
+    """Which pairs depend on each other, how many are independent, and the level of intervals.
 
     Values of pairs are [1 + refits, ..., pairs]: by the probe, then by each refit of it.
     """
@@ -137,7 +137,7 @@ def _sharing(*ids: np.ndarray) -> sparse.csr_array:
 
 @dataclass(frozen=True)
 class Answers:
-    """Two answers of each pair behind both questions, at all layers or at each pair's own.
+    """Two answers of each pair after both questions, at all layers or at each pair's own.
 
     Scores are calibrated logits towards *right*, by the probe and then by each refit of it.
     """

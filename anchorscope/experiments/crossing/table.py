@@ -55,7 +55,7 @@ QUANTITIES = {
     "explains; likewise",
     "share_<term>": "share of the `question`, `answer` or `pair` term in the mean squares over "
     "pairs of right answers; `share_noise` is the variance over refitted probes",
-    "follows": "share of right answers whose predicted class flips behind the partner's question",
+    "follows": "share of right answers whose predicted class flips after the partner's question",
     "same_frame": "share of pairs whose prompts differ only in E_Q; at the headline layer",
     "mirrored": "share of other pairs whose pair terms cancel by design with E_Q blocked; likewise",
     "unlike": "share of pairs whose answers are of different kinds, such as a date and a name; "

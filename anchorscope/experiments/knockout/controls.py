@@ -44,7 +44,7 @@ RANDOM_CONTRAST = "knockout-random"
 
 
 def flipping() -> dict[str, Intervention]:
-    """Map each column of a share of flips to its condition, those behind the own question first."""
+    """Map each column of a share of flips to its condition, those after the own question first."""
     own = [one for one in of_role("cut", "control") if one.prompt is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
     names = {"knockout": "flip_share"}

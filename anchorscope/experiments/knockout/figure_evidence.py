@@ -53,7 +53,7 @@ def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -
 
     Above: AUC of the probe, of the probe before the answer is read, of the hardest text model, and
     of the probe under the knockout. Below: the share of samples that flip under the knockout,
-    behind the partner's question, and with other tokens blocked. What was not measured has no line.
+    after the partner's question, and with other tokens blocked. What was not measured has no line.
     Layers without a signal are thin and grey.
 
     `table` is `<figure>.controls.csv`, and `curve` is `<figure>.csv`.

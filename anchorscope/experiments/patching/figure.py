@@ -1,6 +1,6 @@
 """Pictures of patching: flips as bars at the headline layer, and by layer.
 
-Only right answers are drawn. A wrong answer's verdict falls back to the default behind any other
+Only right answers are drawn. A wrong answer's verdict falls back to the default after any other
 question, so that wrong answers prove little.
 """
 
@@ -13,9 +13,9 @@ from anchorscope.figures.figure_picture import Picture, Request, as_chart
 
 WORDS = Words(
     arms={
-        "matched": "matched: the answer becomes wrong",
+        "matched": "matched: the answer is wrong for the partner's question",
         "published": "published: right answers, with tokens from a wrong answer's question",
-        "placebo": "placebo: the answer stays right",
+        "placebo": "placebo: the answer is right for the partner's question, too",
     },
     columns=COLUMNS,
     what="Right answers that flip when question tokens are replaced",

@@ -1,7 +1,7 @@
 """Passes of patching: partners, replaced question tokens, and the scores behind them.
 
-The answer has the other label behind the question of a `matched` partner, and keeps its label
-behind the question of a `placebo` partner. `published` takes the tokens of a wrong answer's
+The answer has the other label after the question of a `matched` partner, and keeps its label
+after the question of a `placebo` partner. `published` takes the tokens of a wrong answer's
 question.
 """
 
@@ -24,7 +24,7 @@ from anchorscope.passes.partners import Known, answered, known
 class Rule:
     """Conditions on the partners in an arm, for samples of some labels."""
 
-    turns: bool  # whether the sample's answer has the other label behind the partner's question
+    turns: bool  # whether the sample's answer has the other label after the partner's question
     same_label: bool = True  # whether the partner's own answer has the sample's label
     labels: tuple[int, ...] = (0, 1)
 
@@ -112,7 +112,7 @@ class Patched:
 
 
 def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
-    """Score the samples of a cell behind replaced question tokens.
+    """Score the samples of a cell after replaced question tokens.
 
     A partner has the sample's relation and fold (see `partners`), and its E_Q has as many spans.
     The first span replaces the first, and so on, whatever their lengths. Samples without a partner

@@ -50,7 +50,7 @@ COLUMNS = {
     **with_interval("random_auc", "the measure for random tokens"),
     **with_interval("auc_contrast", "the paired difference of measure and random tokens"),
     **with_interval(
-        "crossed_auc", "how well the flow tells which right answers flip behind another question"
+        "crossed_auc", "how well the flow tells which right answers flip after another question"
     ),
     "loss": "differentiated quantity: `logit`, or `probe` (its cross-entropy)",
     "x": "value of `flow` at the point",

@@ -81,7 +81,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """Return the rows at the read-out in which some sample counts."""
+    """Return the rows at the read-out for which any sample is counted."""
     rows = data.shown(table, request, COLUMNS)
     return rows[rows["n_paired"] > 0]
 
@@ -113,9 +113,10 @@ def _verdict(sums: pd.DataFrame) -> str:
     """Write the sentence on the AUCs of exact and random tokens, over the cells drawn."""
     known = sums.dropna(subset=["auc"])
     if known.empty:
-        return "AUC for the group: one group is empty." if len(sums) else ""
+        return "No AUC: one group is empty." if len(sums) else ""
     exact, random = (
         " to ".join(dict.fromkeys(f"{end:.2f}" for end in (known[name].min(), known[name].max())))
         for name in ("auc", "random_auc")
     )
-    return f"AUC for the group: {exact}, random {random}."
+    said = f"Summed over layers, saliency predicts the group with AUC {exact}"
+    return f"{said} (random tokens: {random})."

@@ -135,10 +135,10 @@ def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndar
 
 
 def _crossed_auc(grouped: Grouped, flow: Flow) -> Columns:
-    """Compute how well the flow tells which right answers flip behind another question.
+    """Compute how well the flow tells which right answers flip after another question.
 
     No gradient enters these groups: the main run swapped the answers of two right samples, so that
-    each answer is wrong behind the other question.
+    each answer is wrong after the other question.
     """
     crossed = grouped.analysis.readout.effects.get("crossed")
     if crossed is None:

@@ -81,17 +81,14 @@ def _words(column: pd.Series) -> pd.Series:
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     """Write the caption: the drawn quantity, the windows' width, n and the marks."""
-    what = (
-        "Flips when attention to the exact question tokens is blocked in a window of layers, minus "
-        "flips when as many other tokens are blocked"
-    )
     headline = rows[rows["headline"]]
     wide = (rows["last"] - rows["first"]).groupby([rows["model"], rows["dataset"]]).max() + 1
-    width = f"{notes.span(wide)} layer{'' if wide.max() == 1 else 's'} wide"
+    layers = f"{notes.span(wide)} layer{'' if wide.max() == 1 else 's'}"
     return notes.caption(
         request,
         rows,
-        f"{what}, {width}, by the layer read",
+        f"Flips when attention to the exact question tokens is blocked in a window of {layers}, "
+        "minus flips when as many other tokens are blocked, by the layer read",
         f"{notes.size_note(headline['n_paired'])} samples",
         [
             "Blank: windows above the layer read, which cannot affect it.",

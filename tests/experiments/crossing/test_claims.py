@@ -23,7 +23,7 @@ from anchorscope.experiments.crossing.estimates import (
 
 LOGITS = st.floats(-30, 30)
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""Which of the four are an answer behind its own question."""
+"""Which of the four are an answer after its own question."""
 
 
 def ids(n: int, first: int = 0) -> np.ndarray:
@@ -37,7 +37,7 @@ def pairs(n: int, *others: np.ndarray) -> Pairs:
 
 
 def answers(n: int, seed: int = 0, home: float = 0.0) -> Answers:
-    """Sums of question and answer with noise, and so much more behind the own question."""
+    """Sums of question and answer with noise, and so much more after the own question."""
     random = np.random.default_rng(seed)
     question, answer = random.normal(size=(2, 2, n))
     sums = np.stack([question[i] + answer[j] for j in (0, 1) for i in (0, 1)])
@@ -222,15 +222,15 @@ def test_a_pair_that_is_not_known_is_left_out(name: str) -> None:
 
 def test_own_wrong_answers_that_score_lower_behind_their_own_question_are_called_reversed() -> None:
     found = claims.own_answer(answers(100, home=-1.0))
-    assert (found.verdict, found.reason) == (claims.NO, claims.REVERSED)
-    assert claims.own_answer(answers(100)).reason != claims.REVERSED
+    assert found.verdict == claims.NO and found.reason.startswith("reversed: ")
+    assert not claims.own_answer(answers(100)).reason.startswith("reversed")
 
 
 @pytest.mark.parametrize("n", [0, 1, 9, 49])
 def test_too_few_pairs_are_counted(n: int) -> None:
     wrong, gold = wrong_and_gold(n, home=1.0)
     found = claims.truth(wrong, gold)
-    assert (found.verdict, found.reason) == (claims.TOO_FEW, f"{n} of 50 pairs")
+    assert (found.verdict, found.reason) == (claims.TOO_FEW, f"{n} of at least 50 pairs")
     assert np.isnan([found.p, found.estimate.low]).all()
     right = claims.interaction(gold)
     assert right.verdict == (claims.YES if n >= 10 else claims.TOO_FEW)

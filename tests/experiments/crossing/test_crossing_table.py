@@ -45,7 +45,7 @@ def reading(
 ) -> dict[str, np.ndarray]:
     """Condition → scores of *wrong*, [3, n], of a probe that adds up what it reads.
 
-    Of the question behind which an answer stands, and of the answer, `question` and `answer`
+    Of the question after which an answer stands, and of the answer, `question` and `answer`
     follow the label; `truth` is whether the answer is right there, `own` whether it is the model's
     own there. `through` is the share of truth and own that passes through E_Q; `kept` what any
     blocking leaves of all. With `noise`.
@@ -214,7 +214,7 @@ def test_pairs_of_one_cluster_are_too_few_and_have_no_interval() -> None:
     made = tables(scores, given.assign(subject="one"))
     found = judged(made).loc[[*CLAIMS[1:]]]
     assert set(found["verdict"]) == {claims.TOO_FEW}
-    assert found["reason"].str.contains("1 of 10 clusters").all()
+    assert found["reason"].str.contains("1 of at least 10 clusters").all()
     assert found[["p", "ci_low"]].isna().all(axis=None)
     assert by_layer(made, "ci_low")["pair_right"].isna().all()
 

@@ -172,15 +172,15 @@ def test_pairs_that_could_not_differ_and_pairs_that_are_not_known_are_left_out()
 @pytest.mark.parametrize(
     ("n", "bound", "kept", "verdict", "reason"),
     [
-        (9, 0, 0.7, claims.TOO_FEW, "9 of 10 pairs"),
-        (9, 9, 0.7, claims.TOO_FEW, "0 of 10 pairs"),
+        (9, 0, 0.7, claims.TOO_FEW, "9 of at least 10 pairs"),
+        (9, 9, 0.7, claims.TOO_FEW, "0 of at least 10 pairs"),
         *((n, n - 4, 0.7, claims.BY_DESIGN, claims.NOTHING_ELSE) for n in (10, 60)),
-        *((150, 0, kept, claims.NOT_MEASURED, claims.NOT_READ) for kept in (0.0, 0.05, -0.5)),
+        *((150, 0, kept, claims.NOT_MEASURED, "reads the answer") for kept in (0.0, 0.05, -0.5)),
     ],
 )
 def test_what_cannot_be_judged_says_why_and_has_no_estimate(
     n: int, bound: int, kept: float, verdict: str, reason: str
 ) -> None:
     found = through(*world(n, kept=kept, passes=1.0), np.arange(n) >= n - bound)
-    assert (found.verdict, found.reason, found.n) == (verdict, reason, n - bound)
+    assert (found.verdict, found.n) == (verdict, n - bound) and found.reason.endswith(reason)
     assert np.isnan([found.p, found.estimate.value]).all()

@@ -7,7 +7,7 @@ from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.estimates import PAIR, term
 
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""Which of the four are an answer behind its own question."""
+"""Which of the four are an answer after its own question."""
 
 
 def read(n: int, home: float, overlap: float) -> tuple[np.ndarray, np.ndarray]:

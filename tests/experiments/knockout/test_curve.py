@@ -22,7 +22,8 @@ def rows(condition: str, p: list[list[float]], draw: int = 0, ids: list[str] = I
     """Scores of one condition and draw."""
     table = np.array(p)
     at = {"id": ids * len(table), "layer": np.repeat(np.arange(len(table)), len(ids))}
-    fixed = {"readout": "mlp/final", "condition": condition, "draw": draw}
+    fixed = {"readout": "mlp/final", "probe": "clean", "fold": 0}
+    fixed |= {"condition": condition, "draw": draw}
     return pd.DataFrame(at | fixed | {"s": np.log(table / (1 - table)).ravel(), "p": table.ravel()})
 
 
