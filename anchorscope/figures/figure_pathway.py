@@ -132,7 +132,11 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
     """Return the rows of panels, of labelled tables of crossing and claims at one read-out."""
     rows = (
         (pathway(crossing, claims), list(_looks().values()), _comparison()),
-        (truth(crossing, claims), ["solid", "dashed"], RIGHT_ANSWERS.format(own=_own(claims))),
+        (
+            truth(crossing, claims),
+            ["solid", "dashed"],
+            RIGHT_ANSWERS.format(own=_own(claims) and "the model's own "),
+        ),
     )
     return [
         Panel(
