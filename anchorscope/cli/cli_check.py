@@ -11,7 +11,7 @@ from anchorscope.anchors import labels
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments.registry import RunConfig
-from anchorscope.models import families, loading, vocabulary
+from anchorscope.models import contents, families, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.passes import partners
 from anchorscope.probes import power
@@ -125,7 +125,12 @@ def model(config: Config, name: str) -> Iterator[Finding]:
             what = f"there is no checkpoint of this recipe ({recipe}), so it is trained first"
             yield Finding("warning", "model", f"{name}: {what}")
     for place in places[:1]:
-        yield tried("model", name, checkpoint, place, entry, entry.prompt)
+        finding = tried("model", name, checkpoint, place, entry, entry.prompt)
+        yield finding
+        if finding.status == "ok" and (newer := contents.newer_pickles(place)):
+            which = f"{', '.join(newer)} is newer than the safetensors in {place}, and not read"
+            do = "to measure it, load it and save it with `save_pretrained`"
+            yield Finding("warning", "model", f"{name}: {which}", do, "no-safetensors")
 
 
 def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
@@ -268,6 +273,11 @@ def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     )
     do = "look at some of these rows: `fields` may name a wrong column"
     if right[wrong].mean() > 0.5 and right[~wrong].mean() < 0.5:
+        what += (
+            f", {int(right[wrong].sum()):,} of {int(wrong.sum()):,} answers labelled 1 match a "
+            f"gold answer, and {int((~right[~wrong]).sum()):,} of {int((~wrong).sum()):,} labelled "
+            "0 match none"
+        )
         do = "1 and 0 look swapped: write 1 for a hallucinated answer and 0 for a right one"
     yield Finding("warning", "dataset", what, do, "label-or-popularity")
 

@@ -1,6 +1,6 @@
 """The rows of panels on swapped answers: what passes through the question, and what is truth."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -113,6 +113,14 @@ def _pairs(cell: pd.DataFrame, kind: str) -> int:
     return 0 if n.empty else int(n.max())
 
 
+def _shortage(
+    crossing: pd.DataFrame, kinds: Sequence[str], least: int, of: Mapping[str, str]
+) -> str:
+    """Say how many pairs the cells of a column have at most, and how many a line needs."""
+    cells = crossing[crossing["model"] == of["model"]]
+    return f"at most {max(_pairs(cells, kind) for kind in kinds)} of {least} pairs"
+
+
 def _lines(rows: pd.DataFrame, claims: pd.DataFrame, claim: str) -> pd.DataFrame:
     """Return the rows with `claimed`, true at the headline layer where the claim is made."""
     made = claims[(claims["claim"] == claim) & (claims["verdict"] == "yes")]
@@ -131,11 +139,13 @@ def _together(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Panel]:
     """Return the rows of panels, of labelled tables of crossing and claims at one read-out."""
     rows = (
-        (pathway(crossing, claims), list(_looks().values()), _comparison()),
+        (pathway(crossing, claims), list(_looks().values()), _comparison(), SIDES, LEAST_PAIRS),
         (
             truth(crossing, claims),
             ["solid", "dashed"],
             RIGHT_ANSWERS.format(own=_own(claims) and "the model's own "),
+            ("gold",),
+            LEAST_GOLD,
         ),
     )
     return [
@@ -147,9 +157,9 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
             partial(figure_panel.claims, looks=looks),
             look.share_height / look.panel_height,
             heading,
-            note="no pairs, or too few",
+            note=partial(_shortage, crossing, kinds, least),
         )
-        for lines, looks, heading in rows
+        for lines, looks, heading, kinds, least in rows
     ]
 
 

@@ -39,7 +39,8 @@ class Panel:
     height: float = 1  # as a multiple of the style's
     heading: str = ""  # above the first panel of the row; the others keep its room
     under: Under = lambda rows, frame: ()
-    note: str = "not measured"  # words in a panel without rows
+    # words in a panel without rows, or a function of the column's values
+    note: str | Callable[[Mapping[str, str]], str] = "not measured"
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
             shared=shared,
             look=replace(look, panel_height=round(panel.height * look.panel_height)),
             tips=panel.tips,
-            note=panel.note,
+            note=panel.note if isinstance(panel.note, str) else panel.note(column.of),
         )
         rows = rows_in(column, panel.rows)
         under = [*panel.under(rows, frame)]

@@ -76,6 +76,16 @@ def check_adapter(folder: Path) -> None:
         raise AnchorscopeError(what, found[0], MERGE, see="adapter")
 
 
+def newer_pickles(folder: Path) -> list[str]:
+    """Return the names of pickled weights, which are not read, that are newer than those read."""
+    read = [folder / name for name in weights(folder)]
+    if not all(path.is_file() for path in read):
+        return []
+    newest = max(path.stat().st_mtime for path in read)
+    pickled = sorted(folder.glob(PICKLES[0]))
+    return [path.name for path in pickled if path.stat().st_mtime > newest]
+
+
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
     """Return the tensors in their sizes, on the device `meta`, without known leftovers.
 

@@ -44,6 +44,9 @@ CLEAN: Condition = ("clean", 0)
 Activations = Callable[[str, str, int], tuple[Sequence[str], Features]]
 """Read-out, condition and draw → ids, and their hidden states [layers, len(ids), width]."""
 
+FITTING = 50
+"""Conditions that are scored in about the time in which a layer is fitted."""
+
 log = logging.getLogger(__name__)
 
 
@@ -82,9 +85,9 @@ class CellScores:
         """
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
         layers = [len(self._measured(readout, CLEAN)[1]) for readout in self.readouts]
-        with Progress(total=sum(layers) * (1 + len(others)), unit="layers") as progress:
+        with Progress(total=sum(layers) * (FITTING + len(others)), unit="steps") as progress:
             for readout, n in zip(self.readouts, layers, strict=True):
-                probes = self._fit(readout, progress.update)
+                probes = self._fit(readout, lambda n: progress.update(FITTING * n))
                 self.fitted[readout] = probes["clean"].fitted
                 yield from self._clean(readout, probes)
                 for condition in others:
