@@ -43,7 +43,7 @@ COLUMNS = {
     **dict.fromkeys(("kind", "label"), "as in the answers"),
     "as_planned": "whether the answer is the planted one",
     "verdict": "the model's own verdict, 1 wrong",
-    "n_swaps": "number of other questions that the answer was put behind",
+    "n_swaps": "number of other questions that the answer was put after",
     "follows": "share of them in which the verdict follows the question",
     "truth": "`Q`, `A` or null",
     "why_none": "why it is null",
