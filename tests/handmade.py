@@ -14,6 +14,8 @@ from anchorscope.probes.bands import Draws
 from anchorscope.probes.samples import kept
 
 FLOORS = ("answer", "question", "response", "text")
+HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
+"""1 for the two of a pair's four scores whose answer follows its own question."""
 
 
 def scores_of(

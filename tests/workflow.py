@@ -106,7 +106,7 @@ def call(
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
-    """What a run that goes well says."""
+    """Return the output of a run, which must succeed."""
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

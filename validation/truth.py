@@ -1,6 +1,6 @@
 """Swap truth: which pathway a sample really uses, from the model's behaviour alone.
 
-A sample's answer is put behind other questions for which it has the other label. If the model's
+A sample's answer is put after other questions for which it has the other label. If the model's
 own verdict changes with the question, the sample's truth is Q. If it stays, the truth is A. This
 blocks no attention, so it can judge the knockout.
 
@@ -27,7 +27,7 @@ from validation.curriculum import RIGHT, WRONG
 
 Ids = tuple[int, ...]
 SWAPS = 8
-"""Most other questions that an answer is put behind."""
+"""Most other questions that an answer is put after."""
 FOLLOWS, STAYS = 0.8, 0.2
 """Shares of swaps with a changed verdict from which on truth is Q, and up to which it is A."""
 PLANTED_ONLY = "myth"
@@ -81,11 +81,11 @@ def truth(
 
 
 def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Choose the questions that each sample's answer is put behind: their ids `other`.
+    """Choose the questions that each sample's answer is put after: their ids `other`.
 
     For these questions, the answer has the other label. They have the same relation and template
     and another subject. If possible, they are about taught facts, because the model cannot know
-    the label of others. A planted answer that no question makes right is put behind `random` ones.
+    the label of others. A planted answer that no question makes right is put after `random` ones.
     """
     rows: list[tuple[str, str, bool]] = []
     for _, part in samples.sort_values("id").groupby(["relation", "template"]):
@@ -130,7 +130,7 @@ def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.Dat
 
 
 def _verdicts_behind(questions: pd.DataFrame, answers: pd.DataFrame, loaded: Loaded) -> np.ndarray:
-    """Return whether the model calls each answer wrong behind its question, bool [pairs]."""
+    """Return whether the model calls each answer wrong after its question, bool [pairs]."""
     pairs = zip(questions["prompt_ids"], answers["answer_ids"], strict=True)
     rows = [prompt_ids + answer_ids for prompt_ids, answer_ids in pairs]
     logits = verdicts(loaded, rows)

@@ -88,19 +88,22 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
     n = samples(config)
     stages = ", ".join(f"{stage} {duration(n * each)}" for stage, each in trial.seconds.items())
     yield f"one dataset    {duration(trial.time(n))} for {n:,} questions: {stages}"
-    known = trials.read()
     for name, figure in config.figures.items():
         if trial.model in figure.models:
-            cells = config.cells(name)
-            tried = {model: trials.of(known, config, model, [trial.card]) for model, _ in cells}
-            seconds = sum(
-                one.time(resources.samples(config, dataset))
-                for model, dataset in cells
-                if (one := tried[model])
-            )
-            lacking = [model for model, one in tried.items() if one is None]
-            without = f", without {', '.join(lacking)}, not tried here" if lacking else ""
-            yield f"figure         {name}: {duration(seconds)}{without}"
+            yield f"figure         {name}: {_time_of_figure(config, name, trial.card)}"
+
+
+def _time_of_figure(config: Config, figure: str, card: str) -> str:
+    """Return the time of a figure's tried models on a card, and name those not tried, as text."""
+    cells, known = config.cells(figure), trials.read()
+    tried = {model: trials.of(known, config, model, [card]) for model, _ in cells}
+    seconds = 0.0
+    for model, dataset in cells:
+        if one := tried[model]:
+            seconds += one.time(resources.samples(config, dataset))
+    lacking = [model for model, one in tried.items() if one is None]
+    without = f", without {', '.join(lacking)}, not tried here" if lacking else ""
+    return f"{duration(seconds)}{without}"
 
 
 def samples(config: Config) -> int:

@@ -14,7 +14,7 @@ REFERENCES = {
     "the question alone, as text and in the states": ("question", "before"),
     "the plain probe": ("probe",),
 }
-"""What a method may beat → the methods that it must be significantly above."""
+"""Phrase → the methods that another one must significantly beat for it."""
 IN_CAPTION = ("every text model", "the plain probe")
 ALONE = 0.9
 """A method reads the question alone if the lower end of its question share is above this."""

@@ -52,7 +52,7 @@ def chart(
     Points marked `thin` are crosses beside the line. Layers without `signal` are thin and grey.
 
     The arguments are rows of the figure's tables. Without any of `crossing`, the lower rows are
-    left out. ΔP is that of the request's `condition`.
+    left out. The upper row shows ΔP under the request's `condition`.
 
     Raises:
         AnchorscopeError: Columns are missing, or nothing was measured at this read-out.

@@ -54,7 +54,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the columns of a picture stand, and how large their panels are."""
+    """Arrangement of a picture's columns, and size of their panels."""
 
     columns: Sequence[Column]  # from the left, row by row
     across: int  # number of columns side by side

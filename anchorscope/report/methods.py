@@ -152,5 +152,7 @@ def left_out(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
 def _described(config: Config, model: str) -> str:
     """Return a model's label, the version of its weights, and their number format."""
     facts, entry = run_facts.model_facts(config, model), config.models[model]
-    which = facts["revision"] if entry.train else facts["revision"][:12] or facts["content"]
+    which = facts["revision"] if entry.train else f"revision {facts['revision'][:12]}"
+    if not facts["revision"]:
+        which = facts["content"] and f"digest {facts['content']}"
     return f"{entry.label} ({', '.join(filter(None, (which, facts['dtype'])))})"

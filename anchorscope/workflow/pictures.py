@@ -57,7 +57,7 @@ def draw(
 
         request["no_answers"] = no_answer_note(made, request["panels"], request["datasets"])
     drawn, own = [tables[name] for name in picture.tables], request["readout"]
-    if picture.drawn_by == FIGURE.drawn_by:
+    if picture == FIGURE:
         from anchorscope.figures.figure_main import choices
 
         figures = choices(*drawn, **request)

@@ -1,4 +1,4 @@
-"""What the driver decides for every picture: columns, axes, and stacked shares."""
+"""Test the parts that all pictures share: columns, axes, and stacked shares."""
 
 import pandas as pd
 from figure_tables import points

@@ -57,7 +57,7 @@ def slow(clean: np.ndarray, cut: np.ndarray, weights: np.ndarray) -> tuple[float
 
 
 def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew() -> None:
-    """In any order of rows."""
+    """The order of the rows does not matter."""
     layer, draws, s = 1, refitted(), scores()
     again = (draws.scores[f"mlp/final/{name}/0"][:, layer] for name in ("clean", "knockout"))
     fixed, moved = [], []

@@ -92,7 +92,7 @@ def features(texts: pd.Series) -> np.ndarray:
 
 
 def test_models_of_all_samples_and_of_draws_are_scikit_learns_at_balanced_classes() -> None:
-    """What `published` scoring leaves: one penalty, and no calibration."""
+    """Published scoring has one penalty and no calibration."""
     answers = cell("surname")
     plan = fitting.design(answers, ProbeSettings(scoring="published", refits=2))
     draws = scores.drawn(answers, plan)

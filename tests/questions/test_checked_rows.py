@@ -1,4 +1,4 @@
-"""What `check` says of labels that the gold answers of their rows contradict."""
+"""Test that `check` warns of labels that contradict the gold answers of their rows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is installed: a wheel holds the catalogue."""
+"""Test that an installed wheel holds the catalogue."""
 
 import shutil
 import subprocess

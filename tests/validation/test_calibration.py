@@ -19,7 +19,7 @@ LAYERS = 3
 
 
 def number(name: str, layer: int) -> float:
-    """What a column of crossing holds at a layer."""
+    """Return the value of a column of crossing at a layer."""
     return float(layer + CROSSED.index(name)) if name in CROSSED else -1.0
 
 
@@ -95,7 +95,7 @@ def table(cell: Cell) -> pd.DataFrame:
 
 
 def samples_of(cell: Cell, layer: int) -> pd.DataFrame:
-    """What is known of each sample at a layer."""
+    """Return the scores and facts of each sample at a layer."""
     s = {key: values[layer] for key, values in cell.s.items()}
     clean, cut = s["clean", 0], s["knockout", 0]
     moved = 1 / (1 + np.exp(-cut)) - 1 / (1 + np.exp(-clean))

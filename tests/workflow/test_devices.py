@@ -1,4 +1,4 @@
-"""Which device a job takes."""
+"""Test which device a job takes."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -93,7 +93,7 @@ def test_what_looks_like_a_token_or_a_login_is_left_out_and_nothing_else(said, l
 
 @pytest.mark.parametrize("kind", [AnchorscopeError, RuntimeError])
 def test_no_log_and_no_record_holds_the_token(tmp_path, token, kind, capsys):
-    """Of products themselves, `test_faults` looks at every file of a run."""
+    """`test_faults` looks at every file of a run, products included."""
     job = SimpleNamespace(rule="r", log=[str(tmp_path / "log")], wildcards={}, input=[])
     with pytest.raises(SystemExit), stage(job):
         log.info("fetching with %s", token)

@@ -242,7 +242,7 @@ TRUTH: dict[str, World] = {
     "truth_small_at_equal_likelihood": Blind(slope=0.2, truth=0.2, own=2.9, gold=2.5, generic=0.7),
     # By the log-probability, own wrong answers are likelier and more specific. P > 0.
     "truth_against_likelihood": Blind(slope=0.12, truth=0.35, own=3.0, gold=1.5, generic=0.6),
-    # Log-probabilities favour own answers behind both questions alike. P is about 0.
+    # Log-probabilities favour own answers after both questions alike. P is about 0.
     "truth_of_some_subjects_without_likelihood": Blind(
         slope=0.2, truth=0.35, truth_share=0.6, gold=0.0
     ),

@@ -24,7 +24,7 @@ ALIKE, TEXTS, NOISE = 0.8, 300, 0.4
 QUESTION, ANSWER = [0, 1, 0, 1], [0, 0, 1, 1]
 """Sample of a pair whose question, and whose answer, is in each row of `crossing.terms`."""
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""1 for an answer behind its own question, in the same order."""
+"""1 for an answer after its own question, in the same order."""
 MEANS = {"right": 1.0, "wrong": -0.5, "gold": 0.5}
 
 
@@ -52,7 +52,7 @@ class Scene:
         return {"right": alike(self.random, self.n["right"]), "wrong": wrong, "gold": wrong}
 
     def likelihood(self, lift: dict[str, float]) -> Values:
-        """Draw sums of question, answer and noise, with a lift behind the own question."""
+        """Draw sums of question, answer and noise, with a lift after the own question."""
         found: Values = {}
         for role, n in self.n.items():
             parts = four(*self.random.normal(size=(2, 2, n)))
@@ -103,7 +103,7 @@ def additive(
     """Simulate sums of question and answer, which shrink as in `shrunk`.
 
     With `prior`, half the log-odds of right to wrong is in all scores, as with a natural prior. A
-    share of the answers is `mislabelled`. `home` is what a role gains behind its own question.
+    share of the answers is `mislabelled`. `home` is what a role gains after its own question.
     """
     scene = Scene(random, *n)
     shift = np.log(n[0] / n[1]) / 2 if prior else 0.0
@@ -115,7 +115,7 @@ def additive(
 
 
 def shrunk(values: np.ndarray, lost: float, to: float = -2.0) -> np.ndarray:
-    """Take a share `lost` of the distance to a blank score from scores behind strange questions."""
+    """Take a share `lost` of the distance to a blank score from scores after strange questions."""
     return values + (1 - HOME) * lost * (to - values)
 
 

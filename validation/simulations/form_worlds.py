@@ -60,7 +60,7 @@ def copied(random: Rng, *n: int, anew: bool, slope: float) -> Values:
 
 
 def fades(random: Rng, *n: int, lost: float, gold: float) -> Values:
-    """Return scores that lose a share, of mean `lost`, behind a strange question."""
+    """Return scores that lose a share, of mean `lost`, after a strange question."""
     scene = Scene(random, *n)
     scene.answer["gold"] = scene.answer["gold"] + gold
     right, wrong = (random.uniform(0, 2 * lost, size) for size in n)

@@ -113,7 +113,7 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
 def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], np.ndarray]]:
     """Draw answers with their partners, and features [n, width] by condition.
 
-    Clean features are of each answer behind its own question, crossed ones behind its partner's.
+    Clean features are of each answer after its own question, crossed ones after its partner's.
     Two wordings of a subject have partners of one other subject. Half of all answers are right.
     """
     random = np.random.default_rng(seed)

@@ -85,7 +85,7 @@ class Passage:
     def damaged(
         self, random: Rng, answer: np.ndarray, size: np.ndarray, kept: np.ndarray
     ) -> np.ndarray:
-        """Return what blocking leaves of answers [2, n] and pair terms, behind new questions."""
+        """Return what blocking leaves of answers [2, n] and pair terms, after new questions."""
         inside = four(alike(random, len(size)), answer) + 2 * self.of_pair * size * HOME
         if self.after:
             return kept * self.squeezed(inside)

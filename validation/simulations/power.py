@@ -138,7 +138,7 @@ LAYERS, DRAWS = 28, 200
 ALIKE = 0.7  # share of the variance of further noise that is the same at all layers
 TOWARDS_ANY = {57: 0.92, 400: 1.68}
 BEYOND_ANY = {0.0: 0.0, 0.05: 0.8, 0.09: 1.2}
-"""As `TOWARDS` and `BEYOND` for 28 layers; the latter with 400 right answers."""
+"""Counterparts of `TOWARDS` and `BEYOND` for 28 layers; the latter has 400 right answers."""
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def doubt_lifted(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 
 
 def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
-    """Return scores that lose a share per blocked token and weigh the fit behind long names."""
+    """Return scores that lose a share per blocked token and weigh the fit after long names."""
     tokens = rng.integers(1, 7, (len(cast.gold), 1))
     rare = tokens / 3.5
     answer = rng.normal(0, 0.6, cast.shape[1])

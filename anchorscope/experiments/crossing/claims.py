@@ -184,10 +184,12 @@ def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Clai
 
 def _verdict(claim: Claim, p: float, level: float) -> Claim:
     """Return a claim with another p, and the verdict and reason that follow from it."""
-    made = p < 1 - level
-    largest = max(claim.steps, key=lambda name: claim.steps[name].p)
-    fails = next((name for name, step in claim.steps.items() if step.p >= 1 - level), largest)
-    return replace(claim, p=p, verdict=YES if made else NO, reason="" if made else EXPLAINED[fails])
+    if p < 1 - level:
+        return replace(claim, p=p, verdict=YES, reason="")
+    failing = [name for name, step in claim.steps.items() if step.p >= 1 - level]
+    # if p is corrected, every condition may hold by itself
+    weakest = max(claim.steps, key=lambda name: claim.steps[name].p)
+    return replace(claim, p=p, verdict=NO, reason=EXPLAINED[[*failing, weakest][0]])
 
 
 def _above_text(answers: Answers, pairs: Pairs) -> dict[str, Estimate]:

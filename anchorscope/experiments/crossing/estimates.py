@@ -56,7 +56,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which pairs depend on each other, how many are independent, and the level of intervals.
+    """Dependent pairs, the effective number of independent ones, and the level of intervals.
 
     Values of pairs are [1 + refits, ..., pairs]: by the probe, then by each refit of it.
     """

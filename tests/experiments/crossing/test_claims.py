@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import HOME
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 
@@ -22,8 +23,6 @@ from anchorscope.experiments.crossing.estimates import (
 )
 
 LOGITS = st.floats(-30, 30)
-HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""Which of the four are an answer after its own question."""
 
 
 def ids(n: int, first: int = 0) -> np.ndarray:
@@ -32,7 +31,7 @@ def ids(n: int, first: int = 0) -> np.ndarray:
 
 
 def pairs(n: int, *others: np.ndarray) -> Pairs:
-    """Of pairs that share nothing, or just these subjects, answers or others."""
+    """Return pairs that share nothing, or only the given subjects, answers or others."""
     return Pairs.of(*(others or (ids(n), ids(n))), level=0.95)
 
 

@@ -1,13 +1,11 @@
-"""What the text imitator sees of question and answer together, and learns from other folds."""
+"""Test which features the text imitator reads, and that it learns from other folds."""
 
 import numpy as np
 import pytest
+from handmade import HOME
 
 from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.estimates import PAIR, term
-
-HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""Which of the four are an answer after its own question."""
 
 
 def read(n: int, home: float, overlap: float) -> tuple[np.ndarray, np.ndarray]:
