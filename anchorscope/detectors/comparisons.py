@@ -130,7 +130,7 @@ def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     pair = pair.transform_filter(f"datum.series === '{draw.TERMS['pair'].name}'")
     dots = pair.transform_filter("datum.interaction === 'yes'").encode(x=alt.XDatum(104))
     size = 0.7 * frame.look.marker_size
-    whiskers = figure_panel.whiskers(pair, frame.x).encode(color=alt.value(draw.INK))
+    whiskers = figure_panel.whiskers(pair, frame.x).encode(color=alt.ColorValue(draw.INK))
     panel.layer += [whiskers, dots.mark_point(filled=True, color=draw.PURPLE, size=size, opacity=1)]
     return panel
 

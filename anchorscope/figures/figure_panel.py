@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import altair as alt
 import pandas as pd
@@ -48,7 +48,7 @@ class Frame:
 
     def band(self, data: alt.Chart) -> alt.Chart:
         """Draw the area from `low` to `high`."""
-        return fading(data.mark_area().encode(_as(self.y, "low"), y2="high:Q"), 0.15)
+        return fading(data.mark_area().encode(_as(self.y, "low"), alt.Y2("high:Q")), 0.15)
 
     def reach(self, data: alt.Chart) -> alt.Chart:
         """Draw invisible points that carry tooltips and legend, at the places of `data`."""
@@ -61,8 +61,19 @@ class Frame:
         if rows.empty:
             words = alt.Chart(alt.Data(values=[{}]))
             words = words.mark_text(text=self.note, color=SOFT, fontSize=self.look.label_size)
-            layers.append(words.encode(x=alt.value(width / 2), y=alt.value(height / 3)))
-        return alt.LayerChart(data=rows, layer=layers, width=width, height=height)
+            layers.append(words.encode(alt.XValue(width / 2), alt.YValue(height / 3)))
+        return _Placed(data=rows, layer=layers, width=width, height=height)
+
+
+class _Placed(alt.LayerChart):
+    """Panel that stands in one figure only. Altair need not copy it, which takes half of its time.
+
+    Channels are objects for the same reason: from dictionaries, Altair searches all of its classes.
+    """
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the panel itself."""
+        return self
 
 
 Draw = Callable[[pd.DataFrame, Frame], alt.LayerChart]
@@ -71,8 +82,8 @@ Draw = Callable[[pd.DataFrame, Frame], alt.LayerChart]
 
 def fading(view: alt.Chart, opacity: float = 1) -> alt.Chart:
     """Let the series of a layer fade while others are chosen in the legend."""
-    shown, faded = alt.value(opacity), alt.value(FADED * opacity)
-    return view.encode(opacity=alt.condition(SINGLED, shown, faded))
+    shown = {"param": SINGLED.name, "value": opacity}
+    return view.encode(opacity=alt.OpacityValue(FADED * opacity, condition=shown))
 
 
 def legend_key(shared: Encodings) -> alt.Chart:
@@ -90,10 +101,10 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
     """
     stroke, size = weight * frame.look.line_width, weight**2 * frame.look.marker_size
     every = alt.Chart().encode(frame.x, frame.y)
-    data = every.encode(detail=["series:N", "condition:N"])
+    data = every.encode(detail=[alt.Detail("series:N"), alt.Detail("condition:N")])
     strong = _only(data, "strong").encode(color=frame.shared.colour)
-    faint = _only(data, "faint").encode(color=alt.value(NO_SIGNAL))
-    points = every.encode(color=frame.shared.grey_without_signal, detail="series:N")
+    faint = _only(data, "faint").encode(color=alt.ColorValue(NO_SIGNAL))
+    points = every.encode(color=frame.shared.grey_without_signal, detail=alt.Detail("series:N"))
     thin = points.transform_filter("datum.thin")
     views = [frame.band(faint), frame.band(strong)]
     if "chance" in rows:
@@ -104,7 +115,7 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
         views += [fading(beside, 0.65), fading(rings, 0.8)]
         strong, points = (one.transform_filter("!datum.chance") for one in (strong, points))
     # single points without a signal are hollow and grey, and behind those with one
-    markers = _markers(points, size).encode(fill=frame.shared.fill, order="signal:O")
+    markers = _markers(points, size).encode(fill=frame.shared.fill, order=alt.Order("signal:O"))
     grey = faint.mark_line(strokeWidth=THIN * frame.look.line_width)
     line = strong.mark_line(strokeWidth=stroke).encode(strokeDash=frame.shared.dash)
     crosses = thin.mark_point(shape=CROSS, size=0.5 * frame.look.marker_size, strokeWidth=1)
@@ -134,7 +145,7 @@ def claims(
     `banded` have a band, and `claimed` fills a marker.
     """
     look, colour = frame.look, frame.shared.colour
-    data = alt.Chart().encode(frame.x, frame.y, color=colour, detail="quantity:N")
+    data = alt.Chart().encode(frame.x, frame.y, color=colour, detail=alt.Detail("quantity:N"))
     lines = [
         data.transform_filter(f"datum.look === '{name}'").mark_line(
             strokeWidth=(0.75 if name == "solid" else 0.55) * look.line_width,
@@ -158,7 +169,9 @@ def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     `rows` are of `figure_data.stacked`.
     """
     data = alt.Chart().encode(frame.y)
-    cells = data.mark_bar().encode(_as(frame.x, "start"), x2="end:Q", color=frame.shared.colour)
+    cells = data.mark_bar().encode(
+        _as(frame.x, "start"), x2=alt.X2("end:Q"), color=frame.shared.colour
+    )
     return frame.panel(rows, [fading(cells), frame.reach(data.encode(_as(frame.x, "middle")))])
 
 
@@ -176,7 +189,7 @@ def bars(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
         fillOpacity=alt.condition("datum.signal", alt.value(1), alt.value(0)),
         opacity=chosen.otherwise(alt.value(1)),
     )
-    ends = whiskers(data, along).encode(color=alt.value(INK))
+    ends = whiskers(data, along).encode(color=alt.ColorValue(INK))
     return frame.panel(rows, [filled, fading(ends), frame.reach(data.encode(along))])
 
 
@@ -231,8 +244,8 @@ def headlines(rows: pd.DataFrame, frame: Frame) -> list[alt.Chart]:
 def whiskers(data: alt.Chart, along: Any) -> alt.Chart:
     """Draw lines from `low` to `high` along the axis of values."""
     kept = data.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1)
-    end = {"y2": "high:Q"} if isinstance(along, alt.Y) else {"x2": "high:Q"}
-    return kept.encode(_as(along, "low"), detail="series:N", **end)
+    end = alt.Y2("high:Q") if isinstance(along, alt.Y) else alt.X2("high:Q")
+    return kept.encode(_as(along, "low"), end, detail=alt.Detail("series:N"))
 
 
 def _side_by_side(frame: Frame) -> tuple[alt.Chart, Any]:

@@ -49,8 +49,9 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     of these. It shows the pairs that `through_eq` counts. Where these are too few, it shows all
     pairs, with nothing blocked.
     """
-    parts, none = [], _lines(crossing.head(0), claims, "")
-    for _, cell in crossing.groupby(["model", "dataset"], sort=False):
+    numbers, made = data.numbered(crossing, "estimate", n="n", ends="ci"), _made(claims)
+    parts = [numbers.head(0).assign(claimed=False)]
+    for of, cell in numbers.groupby(["model", "dataset"], sort=False):
         if (side := _side(cell)) is None:
             continue
         counted = f"through_{side}" in set(cell["quantity"])
@@ -59,10 +60,11 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         for arm, look in _looks().items():
             clean = arm == CLEAN.name
             rows = cell[cell["quantity"] == (first if clean else f"{first}_{arm}")]
-            lines = _lines(rows, claims, ("through_eq" if counted else of_pairs) if clean else "")
-            lines = lines.assign(quantity=f"{side} answers, {REGISTRY[arm].label}", look=look)
-            parts.append(lines.assign(banded=look in ("solid", "dashed")))
-    return _together([*parts, none])
+            claim = "through_eq" if counted else of_pairs
+            claimed = rows["headline"] & (clean and (*of, claim) in made)
+            words, banded = f"{side} answers, {REGISTRY[arm].label}", look in ("solid", "dashed")
+            parts.append(rows.assign(quantity=words, look=look, banded=banded, claimed=claimed))
+    return _together(parts)
 
 
 def _looks() -> dict[str, str]:
@@ -82,8 +84,9 @@ def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
     Cells with too few pairs of gold answers are left out.
     """
-    parts, none = [], _lines(crossing.head(0), claims, "")
-    for _, cell in crossing.groupby(["model", "dataset"], sort=False):
+    numbers, made = data.numbered(crossing, "estimate", n="n", ends="ci"), _made(claims)
+    parts = [numbers.head(0).assign(claimed=False)]
+    for of, cell in numbers.groupby(["model", "dataset"], sort=False):
         kind, least = ("gold", LEAST_GOLD) if _pairs(cell, "gold") else ("wrong", LEAST_PAIRS)
         if _pairs(cell, kind) < least:
             continue
@@ -91,9 +94,10 @@ def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
             ("pair_gold", "gold answers", "truth", "solid"),
             ("pair_wrong", f"{_own(claims)}wrong answers", "", "dashed"),
         ):
-            lines = _lines(cell[cell["quantity"] == name], claims, claim)
-            parts.append(lines.assign(quantity=quantity, look=look, banded=True))
-    return _together([*parts, none])
+            rows = cell[cell["quantity"] == name]
+            claimed = rows["headline"] & ((*of, claim) in made)
+            parts.append(rows.assign(quantity=quantity, look=look, banded=True, claimed=claimed))
+    return _together(parts)
 
 
 def _own(claims: pd.DataFrame) -> str:
@@ -121,13 +125,10 @@ def _shortage(
     return f"at most {max(_pairs(cells, kind) for kind in kinds)} of {least} pairs"
 
 
-def _lines(rows: pd.DataFrame, claims: pd.DataFrame, claim: str) -> pd.DataFrame:
-    """Return the rows with `claimed`, true at the headline layer where the claim is made."""
-    made = claims[(claims["claim"] == claim) & (claims["verdict"] == "yes")]
-    cells = pd.MultiIndex.from_frame(made[["model", "dataset"]])
-    own = pd.MultiIndex.from_frame(rows[["model", "dataset"]]).isin(cells)
-    lines = data.numbered(rows, "estimate", n="n", ends="ci")
-    return lines.assign(claimed=rows["headline"] & own)
+def _made(claims: pd.DataFrame) -> set[tuple[str, str, str]]:
+    """Return model, dataset and name of each claim that is made."""
+    made = claims[claims["verdict"] == "yes"]
+    return set(zip(made["model"], made["dataset"], made["claim"], strict=True))
 
 
 def _together(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -280,7 +280,7 @@ def row_text(lines: Sequence[str], look: Style) -> alt.Chart:
         color=INK,
     )
     first_line = -4 - 1.25 * size * (len(lines) - 1)
-    return words.encode(x=alt.value(0), y=alt.value(first_line))
+    return words.encode(alt.XValue(0), alt.YValue(first_line))
 
 
 def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:
