@@ -236,7 +236,7 @@ def _check_known(name: str, catalogue: Collection[str]) -> None:
     """Refuse a name that is not in the catalogue."""
     if name not in catalogue:
         what = f"there is no `{name}` in the catalogue"
-        do = f"{nearest(name, catalogue)}; `--configfile` adds entries of your own"
+        do = f"{nearest(name, catalogue)} (`--configfile` adds entries of your own)"
         raise UsageError(what, None, do, see="config")
 
 

@@ -98,6 +98,8 @@ def _wrong_value(
     do = f"write {wanted}"
     if wanted == "a list" and not isinstance(value, Mapping):
         do = f"write `{name}: [{value}]`"
+    elif wanted == "keys below it":
+        do = f"write keys below `{name}:`, see docs/configuration.md"
     elif wanted == "text" and not isinstance(value, Mapping | list):
         do = f'put it in quotes: `"{value}"`'
     verb = "have" if wanted == "keys below it" else "be"

@@ -30,8 +30,7 @@ CLAIMED = {
 STEP = 0.05
 """The least distance of two labels of the axis: smaller terms are nothing."""
 COMPARISON = (
-    "This row can show that the probe compares answer and question, not that it reads truth "
-    "({looks})."
+    "This row can show that the probe compares answer and question, not that it reads truth{looks}."
 )
 RIGHT_ANSWERS = (
     "This row can show that right answers (solid) score above {own}wrong answers (dashed), not "
@@ -72,11 +71,12 @@ def _looks() -> dict[str, str]:
     return dict(zip([CLEAN.name, *blocked_arms()], figure_panel.LOOKS, strict=False))
 
 
-def _comparison() -> str:
-    """Return the heading of the pathway, which says what each look of a line means."""
+def _comparison(lines: pd.DataFrame) -> str:
+    """Return the heading of the pathway, which says what each look of its lines means."""
     blocked = {arm: look for arm, look in _looks().items() if arm != CLEAN.name}
-    looks = [f"{look}: {REGISTRY[arm].label}" for arm, look in blocked.items()]
-    return COMPARISON.format(looks="; ".join(looks))
+    drawn = set(lines["look"])
+    looks = [f"{look}: {REGISTRY[arm].label}" for arm, look in blocked.items() if look in drawn]
+    return COMPARISON.format(looks=f" ({'; '.join(looks)})" if looks else "")
 
 
 def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
@@ -139,8 +139,9 @@ def _together(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Panel]:
     """Return the rows of panels, of labelled tables of crossing and claims at one read-out."""
+    compared = pathway(crossing, claims)
     rows = (
-        (pathway(crossing, claims), list(_looks().values()), _comparison(), SIDES, LEAST_PAIRS),
+        (compared, list(_looks().values()), _comparison(compared), SIDES, LEAST_PAIRS),
         (
             truth(crossing, claims),
             ["solid", "dashed"],
@@ -152,7 +153,7 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
     return [
         Panel(
             lines,
-            axis_of(lines, AXIS_TITLE, step=STEP),
+            axis_of(lines, AXIS_TITLE, least=2 * STEP, step=STEP),
             TIPS,
             replace(LAYERS, title=None),
             partial(figure_panel.claims, looks=looks),

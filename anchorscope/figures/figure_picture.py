@@ -205,7 +205,7 @@ def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> a
     """Return the x channel of a panel, without labels if the next panel shares the axis."""
     axis = panel.x
     if axis.field == "layer" and axis.ticks is None and axis.names is None:
-        rows = [rows_in(column, one.rows, model=True) for one in picture.panels if one.x == axis]
+        rows = [rows_in(column, one.rows, model=True) for one in picture.panels if one.x.field == axis.field]
         axis = layers_of(axis, max(map(data.layer_count, rows)))
     last = below is None or below.x != panel.x
     return x_channel(axis, title=last, labels=last or bool(below and below.heading))

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 PAGE = "docs/what-goes-wrong.md"
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
 SHORTEST_SECRET = 8
+MOST_NAMED = 8
 """Minimum length of a token that is removed from texts. A shorter one could be any word."""
 
 
@@ -101,11 +102,17 @@ def redacted(text: str) -> str:
 
 
 def nearest(name: object, valid: Iterable[str], otherwise: str | None = None) -> str:
-    """Return advice for a wrong name: the nearest valid one, else `otherwise`, else all names."""
+    """Return advice for a wrong name: the nearest valid one, else `otherwise`, else all names.
+
+    Of more than `MOST_NAMED` names, the nearest are listed.
+    """
     names = sorted(valid)
     close = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     if close:
         return f"did you mean `{close[0]}`?"
     if otherwise is not None:
         return otherwise
+    if len(names) > MOST_NAMED:
+        some = difflib.get_close_matches(str(name).lower(), names, MOST_NAMED, cutoff=0)
+        return f"use one of {len(names)} names; the nearest are {', '.join(some)}"
     return f"use one of: {', '.join(names)}" if names else "there is none to name yet"

@@ -37,7 +37,7 @@ def check(run, clone):
     ("arguments", "code", "error", "do"),
     [
         (["check", "mien"], 2, "mien", "did you mean `mine`"),
-        (["show", "zzz", "rows"], 2, "no `zzz`", "use one of: calibration-llama,"),
+        (["show", "zzz", "rows"], 2, "no `zzz`", "the nearest are "),
         (["check", "--configfile", "none.yaml"], 1, "none.yaml", "name a YAML file"),
     ],
 )
