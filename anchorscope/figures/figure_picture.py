@@ -205,8 +205,9 @@ def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> a
     """Return the x channel of a panel, without labels if the next panel shares the axis."""
     axis = panel.x
     if axis.field == "layer" and axis.ticks is None and axis.names is None:
-        rows = [rows_in(column, one.rows, model=True) for one in picture.panels if one.x.field == axis.field]
-        axis = layers_of(axis, max(map(data.layer_count, rows)))
+        alike = [one.rows for one in picture.panels if one.x.field == axis.field]
+        layers = [data.layer_count(rows_in(column, rows, model=True)) for rows in alike]
+        axis = layers_of(axis, max(layers))
     last = below is None or below.x != panel.x
     return x_channel(axis, title=last, labels=last or bool(below and below.heading))
 
