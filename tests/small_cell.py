@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.experiment import Experiment
+from anchorscope.experiments.products import Products
 from anchorscope.experiments.scored import Cell
-from anchorscope.experiments.tables import Products
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning
 from anchorscope.probes import fitting, stored

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.config.sections import Section, section_in
-from anchorscope.experiments.experiment import RECURRING
+from anchorscope.experiments.columns import RECURRING
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.models.families import FAMILIES, tried
 from tools import first_model

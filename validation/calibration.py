@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.experiment import recurring, with_interval
+from anchorscope.experiments.columns import recurring, with_interval
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples, strength
 from anchorscope.probes.intervals import auc
 from anchorscope.probes.samples import Readout
 from anchorscope.questions import world
+from anchorscope.questions.fields import UNSEEN
 
 CROSSED = (
     "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "share_pair",
@@ -73,7 +74,7 @@ def cell(
     answers = samples.in_order(answers)
     facts = _known(answers, truth, floors)
     planned = dict.fromkeys(kind.name for kind in world.KINDS)
-    present = [kind for kind in (*planned, world.UNSEEN) if kind in set(facts["kind"])]
+    present = [kind for kind in (*planned, UNSEEN) if kind in set(facts["kind"])]
     drawn = samples.bootstrap(answers, draws, seed)
     frames = []
     for readout in samples.readouts(scores, answers):
@@ -143,7 +144,7 @@ def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> list
     named = world.AGAINST_PRIOR_KINDS if kind == AGAINST_PRIOR else (kind,)
     row = facts["kind"].isin(named) | (kind == "all")
     row &= ((facts["z"].astype(str) == z) | (z == "all")) & covered
-    learned = row & (facts["kind"] != world.UNSEEN) if kind == "all" else row
+    learned = row & (facts["kind"] != UNSEEN) if kind == "all" else row
     compared = row & facts["kind"].isin(world.SCORED_KINDS) if kind == "all" else row
     pathways = [compared & (facts["truth"] == name) for name in ("Q", "A")]
     return [group.to_numpy() for group in (row, learned, *pathways)]

@@ -13,7 +13,8 @@ from scipy.stats import spearmanr
 from anchorscope.config.readouts import Pair
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.knockout.curve import control_is_complete
-from anchorscope.experiments.tables import PER_SAMPLE_COLUMNS, rows_where
+from anchorscope.experiments.products import PER_SAMPLE_COLUMNS
+from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.questions import world

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
+from anchorscope.experiments.columns import recurring, with_interval
 from anchorscope.experiments.crossing.claims import NO, ON_PAIRS, YES
-from anchorscope.experiments.experiment import recurring, with_interval
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale

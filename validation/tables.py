@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from anchorscope.experiments import tables
+from anchorscope.experiments import products
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.crossing.swapped import per_sample as pairs_of
 from anchorscope.experiments.registry import EXPERIMENTS
@@ -70,8 +70,8 @@ def experiments_held(job: Any) -> Made:
         found = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
         for (name, *cell), path in zip(chosen.measured, given.rows, strict=True):
             if cell == [model, dataset]:
-                products = tables.Products(scores, answers, read_parquet(path), floors)
-                found[name] = tables.per_sample(EXPERIMENTS[name], products)
+                made = products.Products(scores, answers, read_parquet(path), floors)
+                found[name] = products.per_sample(EXPERIMENTS[name], made)
         pairs = pairs_of(scores, passed)
         for name, frame in found.items():
             table = experiments.of_experiment(frame, answers, truth, pairs, **chosen.bootstrap)

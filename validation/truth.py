@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.anchors import labels, tokens
-from anchorscope.experiments.experiment import recurring
+from anchorscope.experiments.columns import recurring
 from anchorscope.models.families import Loaded
 from anchorscope.passes import partners
 from anchorscope.passes.choices import choices

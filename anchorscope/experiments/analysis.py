@@ -204,3 +204,9 @@ def count(members: np.ndarray) -> np.ndarray:
 
 def _mean_of_ways(counts: np.ndarray) -> np.ndarray:
     return counts[0] if len(counts) == 1 else counts.mean(0)
+
+
+def partner_places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
+    """Return the place of each sample's partner among the answers, int64 [n]; -1 without one."""
+    ids = pd.Index(answers["id"].astype(str))
+    return ids.get_indexer(pd.Index(partners.astype(str)))

@@ -35,12 +35,6 @@ class Arm:
     values: Mapping[str, np.ndarray]
 
 
-def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
-    """Return the place of each sample's partner among the answers, int64 [n]; -1 without one."""
-    ids = pd.Index(answers["id"].astype(str))
-    return ids.get_indexer(pd.Index(partners.astype(str)))
-
-
 def against_control(measured: MeasuredRows, name: str, control: str) -> Arm:
     """Compare a condition with its control, sample by sample.
 

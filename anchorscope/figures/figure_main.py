@@ -1,4 +1,4 @@
-"""The main figure, with ΔP by layer, pathway and truth, and the overview of read-outs.
+"""The main figure, with ΔP by layer, pathway and truth.
 
 Panels, axes, colours, line styles and the order of the legend follow the figures of
 arXiv 2601.07422. Two rows are added below if answers were swapped between questions. The first
@@ -9,14 +9,12 @@ it gave.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.config.readouts import POSITIONS, SITES
 from anchorscope.figures import (
     figure_data as data,
     figure_notes as notes,
@@ -27,7 +25,7 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_data import Request
 from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Column, Panel, Picture, as_chart, by_model, small
+from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
 from anchorscope.figures.figure_style import Figure
 from anchorscope.passes.interventions import REGISTRY
 
@@ -124,37 +122,3 @@ def delta_axis(curves: pd.DataFrame) -> Axis:
     high = 5 * math.ceil(max(most, 0) / 5)
     high = max(5, high + (5 if high % 20 == 0 else 0))
     return Axis("ΔP (points)", ((low, high), list(range(low, high + 1, 20))), number="d")
-
-
-@as_chart
-def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
-    """Draw ΔP at every read-out in the table, as in the main figure.
-
-    All panels of a model share one range of ΔP. The request's `readout` is ignored.
-
-    Raises:
-        AnchorscopeError: Columns are missing.
-    """
-    rows = data.select(curve, None)
-    rows = data.labelled(rows[rows["condition"] == "knockout"], request)
-    sites = [site for site in SITES if site in set(rows["site"])]
-    positions = [at for at in POSITIONS if at in set(rows["position"])]
-    places = [f"{site}/{at}" for site in sites for at in positions]
-    rows = rows.assign(readout=rows["site"] + "/" + rows["position"])
-    columns = [
-        Column({"model": model, "readout": at}, at, model)
-        for _, model in request.panels
-        for at in places
-    ]
-    layout = small(columns, max(1, len(positions)), request.look)
-    series, caption = draw.paper_series(request.datasets), _readouts_caption(rows, places, request)
-    return Picture(layout, series, [delta_panel(curves(rows))], caption)
-
-
-def _readouts_caption(rows: pd.DataFrame, places: Sequence[str], request: Request) -> notes.Caption:
-    """Write the main figure's caption, which treats each read-out of a cell as a separate cell."""
-    panels = [("", f"{model} at {at}") for _, model in request.panels for at in places]
-    named = rows.assign(model=rows["model"] + " at " + rows["readout"])
-    measured = rows["readout"].nunique()
-    subject = f"{measured} read-out{'s' if measured != 1 else ''}"
-    return notes.delta_p_caption(replace(request, panels=panels), named, subject)

@@ -19,7 +19,7 @@ from anchorscope.anchors.english import TIMES
 from anchorscope.anchors.question_anchors import LONGEST, candidates
 from anchorscope.anchors.words import SUBJECT, Span, Word, words_of
 from anchorscope.questions import folds
-from anchorscope.questions.world import UNSEEN
+from anchorscope.questions.fields import UNSEEN
 
 LEAST_PAIRS, LEAST_GOLD = 10, 50
 """A claim on swapped answers needs this many pairs, or this many pairs with gold answers."""

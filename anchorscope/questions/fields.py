@@ -19,6 +19,7 @@ from anchorscope.anchors.labels import says_something
 from anchorscope.anchors.question_anchors import own_spans
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
+UNSEEN = "unseen"  # `kind` of the facts that a model of a calibration world was never taught
 NAMED = 5  # own anchors without a place that are listed, per reason
 UNWRAPPED = "lists of one text unwrapped"
 UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)

@@ -15,13 +15,13 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.sections import WorldSettings
+from anchorscope.questions.fields import UNSEEN
 from anchorscope.storage.errors import AnchorscopeError
 
 # Group → how often its words are right in training, whatever the question.
 GROUP_RATES = {"always": 1.0, "never": 0.0, "mostly": 0.85, "seldom": 0.15, "half": 0.5}
 SCORED_KINDS = ("truism", "myth", "surprise", "tempting")
 AGAINST_PRIOR_KINDS = ("surprise", "tempting")
-UNSEEN = "unseen"  # kind of the facts that are never shown in training
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.detectors import registry as detection
-from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_view import View
 
 FIGURE = View("", "figures.figure_main:chart", ("", "crossing", "claims"))
@@ -20,7 +18,7 @@ EVIDENCE = View(
     ("controls", ""),
 )
 """The picture of the main run beside the figure itself."""
-READOUTS = View("ΔP at every read-out", "figures.figure_main:readouts_chart", ("",))
+READOUTS = View("ΔP at every read-out", "figures.figure_readouts:readouts_chart", ("",))
 """The figure at several read-outs."""
 
 
@@ -29,13 +27,16 @@ def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
 
     `readouts` maps each read-out that has a view to that view.
     """
+    from anchorscope.detectors.registry import VIEWS
+    from anchorscope.experiments.registry import EXPERIMENTS
+
     found = {"": FIGURE, "evidence": EVIDENCE}
     if len(readouts) > 1:
         found["readouts"] = READOUTS
     found |= dict.fromkeys(readouts.values(), FIGURE)
     for experiment in EXPERIMENTS.values():
         found |= experiment.pictures
-    return found | {name: replace(one, of_main_run=False) for name, one in detection.VIEWS.items()}
+    return found | {name: replace(one, of_main_run=False) for name, one in VIEWS.items()}
 
 
 def draw(

@@ -12,8 +12,6 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import tables
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout import per_sample
-from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.passes.activations import measured
 from anchorscope.probes.bands import Draws
 from anchorscope.storage import provenance
@@ -84,6 +82,8 @@ def of_figure(job: Any) -> Made:
 
 def samples(job: Any) -> Made:
     """Make the table of all samples of a figure, at the headline layer of its read-out."""
+    from anchorscope.experiments.knockout import per_sample
+
     given, chosen = job.input, job.params
     frames = [
         per_sample.per_sample(read_parquet(scores), read_parquet(answers), [chosen.readout])
@@ -94,6 +94,9 @@ def samples(job: Any) -> Made:
 
 def experiment(job: Any) -> Made:
     """Make the table of one experiment for all cells of a figure."""
+    from anchorscope.experiments import products
+    from anchorscope.experiments.registry import EXPERIMENTS
+
     given, chosen = job.input, job.params
     check_settings(given.rows)
     kinds = [kind for kind in ("scores", "answers", "rows", "floors") if given[kind]]
@@ -101,9 +104,9 @@ def experiment(job: Any) -> Made:
     for place in range(len(chosen.cells)):
         draws = Draws.read(given.draws[place]) if given.draws else None
         read = {kind: read_parquet(given[kind][place]) for kind in kinds}
-        products = tables.Products(**read, draws=draws)
+        made = products.Products(**read, draws=draws)
         record, bootstrap = EXPERIMENTS[job.wildcards.experiment], Bootstrap(**chosen.bootstrap)
-        frames.append(tables.of_cell(record, products, bootstrap, chosen.seed))
+        frames.append(products.of_cell(record, made, bootstrap, chosen.seed))
     return {"table": tables.join(chosen.cells, frames)}, {}
 
 

@@ -27,7 +27,8 @@ from figure_tables import (
 )
 
 from anchorscope.figures.figure_files import save
-from anchorscope.figures.figure_main import chart, readouts_chart
+from anchorscope.figures.figure_main import chart
+from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, style_of
 from anchorscope.storage.errors import AnchorscopeError
 

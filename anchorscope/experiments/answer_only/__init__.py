@@ -4,15 +4,14 @@ Control: the knockout of every question token (`question` of the main run), whic
 moves no position. It is passed again, in the same batches.
 """
 
-from anchorscope.experiments.experiment import (
+from anchorscope.experiments.columns import (
     FLAG_COLUMNS,
     GROUP_COLUMNS,
     READOUT_COLUMNS,
-    Experiment,
-    SampledSettings,
     recurring,
     with_interval,
 )
+from anchorscope.experiments.experiment import Experiment, SampledSettings
 from anchorscope.passes.interventions import REGISTRY, Intervention
 
 QUESTION = REGISTRY["question"]

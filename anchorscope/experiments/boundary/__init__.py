@@ -6,15 +6,14 @@ should not differ.
 """
 
 from anchorscope.config.sections import Count, Text, key
-from anchorscope.experiments.experiment import (
+from anchorscope.experiments.columns import (
     FLAG_COLUMNS,
     READOUT_COLUMNS,
     SIZE_COLUMNS,
-    Experiment,
-    SampledSettings,
     recurring,
     with_interval,
 )
+from anchorscope.experiments.experiment import Experiment, SampledSettings
 from anchorscope.passes.interventions import REGISTRY
 
 KNOCKOUT, RANDOM = REGISTRY["knockout"], REGISTRY["random"]

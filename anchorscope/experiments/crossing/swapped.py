@@ -12,10 +12,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from anchorscope.anchors.labels import squad_normalise
-from anchorscope.experiments.analysis import Analysis, analyses, stacked
+from anchorscope.experiments.analysis import Analysis, analyses, partner_places, stacked
 from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.estimates import PAIR, Answers, term
-from anchorscope.experiments.pairs import places
 from anchorscope.passes import interventions
 from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout
@@ -190,7 +189,7 @@ def _scores(readout: Readout, condition: str) -> np.ndarray:
 def _partners_of(analysis: Analysis) -> np.ndarray:
     """Return the place of each sample's partner among the answers, int64 [n]; -1 for none."""
     readout, partners = analysis.readout, analysis.answers["crossed_partner"]
-    partner, given = places(analysis.answers, partners), partners.notna().to_numpy()
+    partner, given = partner_places(analysis.answers, partners), partners.notna().to_numpy()
     strange = (given != readout.effects["crossed"].measured) | (given & (partner < 0))
     paired = np.flatnonzero(partner >= 0)
     strange[paired] |= partner[partner[paired]] != paired

@@ -11,12 +11,12 @@ import pandas as pd
 
 from anchorscope.anchors.asking import kind_of
 from anchorscope.experiments.analysis import Analysis, stacked
+from anchorscope.experiments.columns import interval_of, recurring
 from anchorscope.experiments.crossing import claims, estimates
 from anchorscope.experiments.crossing.claims import Claim
 from anchorscope.experiments.crossing.damage import Damaged
 from anchorscope.experiments.crossing.estimates import ANSWER, PAIR, QUESTION, Answers, Estimate
 from anchorscope.experiments.crossing.swapped import GOLD, OWN, Groups, Swapped
-from anchorscope.experiments.experiment import interval_of, recurring
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.passes.partners import LEAST_PAIRS

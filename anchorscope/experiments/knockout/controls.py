@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.config.readouts import before_answer
 from anchorscope.experiments.analysis import POINTS, Analysis, Columns, Group, Quantity, stacked
-from anchorscope.experiments.experiment import interval_of, recurring, with_interval
+from anchorscope.experiments.columns import interval_of, recurring, with_interval
 from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.passes.interventions import REGISTRY, Intervention, controlled_cuts, of_role
 from anchorscope.probes import intervals, samples

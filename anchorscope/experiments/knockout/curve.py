@@ -15,7 +15,7 @@ from anchorscope.experiments.analysis import (
     count,
     stacked,
 )
-from anchorscope.experiments.experiment import interval_of, recurring
+from anchorscope.experiments.columns import interval_of, recurring
 from anchorscope.passes.interventions import REGISTRY, of_role, pairing_control
 from anchorscope.probes.bands import ANY, Means
 from anchorscope.probes.samples import Effects, Readout

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import stacked
-from anchorscope.experiments.experiment import recurring
+from anchorscope.experiments.columns import recurring
 from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout, sigmoid
 

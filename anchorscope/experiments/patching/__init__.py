@@ -10,13 +10,13 @@ from typing import Literal
 from pydantic import Field
 
 from anchorscope.config.sections import Listed, Section
-from anchorscope.experiments.experiment import (
+from anchorscope.experiments.columns import (
     FLAG_COLUMNS,
     FLIP_COLUMNS,
     GROUP_COLUMNS,
     READOUT_COLUMNS,
-    Experiment,
 )
+from anchorscope.experiments.experiment import Experiment
 from anchorscope.passes.interventions import Intervention
 
 RANDOM = Intervention(

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments import pairs
-from anchorscope.experiments.analysis import Analysis
+from anchorscope.experiments.analysis import Analysis, partner_places
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.pairs import Arm
 from anchorscope.experiments.patching import ARMS, COLUMNS, RANDOM
@@ -37,7 +37,7 @@ def arms(readout: Readout, measured: MeasuredRows) -> dict[str, Arm]:
         if one.name not in measured.conditions:
             continue
         arm = pairs.against_control(measured, one.name, RANDOM.name)
-        partners = pairs.places(measured.answers, measured.facts(one.name, "partner"))
+        partners = partner_places(measured.answers, measured.facts(one.name, "partner"))
         counted = arm.counted & (partners >= 0) & (changed > 0)
         if name == "published":  # right answers that the probe calls right
             counted &= ~(clean > 0)

@@ -10,15 +10,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from anchorscope.experiments.experiment import (
+from anchorscope.experiments.columns import (
     FLAG_COLUMNS,
     READOUT_COLUMNS,
     SIZE_COLUMNS,
-    Experiment,
-    SampledSettings,
     recurring,
     with_interval,
 )
+from anchorscope.experiments.experiment import Experiment, SampledSettings
 from anchorscope.passes.interventions import Intervention
 
 RANDOM = Intervention(

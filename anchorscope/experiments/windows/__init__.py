@@ -5,16 +5,15 @@ Control: as many other question tokens blocked in the same window.
 
 from pydantic import Field
 
-from anchorscope.experiments.experiment import (
+from anchorscope.experiments.columns import (
     DELTA_COLUMNS,
     FLAG_COLUMNS,
     FLIP_COLUMNS,
     GROUP_COLUMNS,
     READOUT_COLUMNS,
-    Experiment,
-    SampledSettings,
     recurring,
 )
+from anchorscope.experiments.experiment import Experiment, SampledSettings
 from anchorscope.passes.interventions import Intervention
 
 MOST = 12

@@ -12,7 +12,7 @@ from small_cell import answers_of, prompts_of
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
 from anchorscope.experiments.answer_only import EXPERIMENT, AnswerOnly, measure
-from anchorscope.experiments.tables import Products, of_cell
+from anchorscope.experiments.products import Products, of_cell
 from anchorscope.probes.samples import sigmoid
 from anchorscope.questions import prompts
 from anchorscope.styles import INSTRUCTION

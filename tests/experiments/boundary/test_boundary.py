@@ -11,7 +11,7 @@ from small_cell import answers_of, prompts_of
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
 from anchorscope.experiments.boundary import EXPERIMENT, Boundary, measure
-from anchorscope.experiments.tables import Products, of_cell
+from anchorscope.experiments.products import Products, of_cell
 from anchorscope.models import answers
 from anchorscope.models.generation import Written
 from anchorscope.questions import prompts

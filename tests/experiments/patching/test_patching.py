@@ -14,7 +14,7 @@ from small_cell import answers_of
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
 from anchorscope.experiments.patching import EXPERIMENT, Patching, measure
-from anchorscope.experiments.tables import Products, of_cell
+from anchorscope.experiments.products import Products, of_cell
 from anchorscope.models import loading
 from anchorscope.passes.batches import Sample
 from anchorscope.storage.counts import BY_CHOICE

@@ -14,9 +14,9 @@ from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
+from anchorscope.experiments.products import Products, of_cell, per_sample
 from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, measure
 from anchorscope.experiments.scored import Cell
-from anchorscope.experiments.tables import Products, of_cell, per_sample
 from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes.batches import Sample

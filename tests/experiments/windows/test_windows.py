@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 from instrument import answers_table
 
 from anchorscope.config.settings import Bootstrap
+from anchorscope.experiments.products import Products, of_cell
 from anchorscope.experiments.scored import Cell
-from anchorscope.experiments.tables import Products, of_cell
 from anchorscope.experiments.windows import CONTROLS, EXPERIMENT, MOST, WINDOWS, Windows
 from anchorscope.experiments.windows.measure import measure, windows
 from anchorscope.models import loading

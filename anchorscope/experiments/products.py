@@ -1,0 +1,70 @@
+"""The table of an experiment in one cell, from what the cell's jobs have written."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from anchorscope.config.settings import Bootstrap
+from anchorscope.experiments.analysis import Analysis, analyses, stacked
+from anchorscope.experiments.experiment import PER_SAMPLE, Experiment
+from anchorscope.experiments.measured import MeasuredRows
+from anchorscope.probes.bands import Draws
+
+PER_SAMPLE_COLUMNS = (PER_SAMPLE[0], "site", "position", "layer", *PER_SAMPLE[1:])
+
+
+@dataclass(frozen=True)
+class Products:
+    """Inputs of an experiment's table in one cell."""
+
+    scores: pd.DataFrame  # scores of the main run, which form the groups
+    answers: pd.DataFrame  # answers without scores are left out
+    rows: pd.DataFrame  # rows that the experiment measured, see `measured.COLUMNS`
+    floors: pd.DataFrame | None = None  # scores of the text floors, if the experiment needs them
+    draws: Draws | None = None  # refits of probes and floors, together with `floors`
+
+    def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, MeasuredRows]]:
+        """Yield analysis and measured rows of each read-out that the experiment measured."""
+        answers = self.answers[self.answers["id"].isin(self.scores["id"].unique())]
+        measured = self.scores["readout"].isin(self.rows["readout"].unique())
+        for analysis in analyses(
+            self.scores[measured],
+            answers,
+            seed=seed,
+            floors=self.floors,
+            refits=self.draws,
+            **bootstrap.model_dump(),
+        ):
+            rows = self.rows[self.rows["readout"] == analysis.readout.name]
+            yield analysis, MeasuredRows(rows, analysis.answers)
+
+
+def of_cell(
+    experiment: Experiment, products: Products, bootstrap: Bootstrap, seed: int = 0
+) -> pd.DataFrame:
+    """Make the table of an experiment in one cell, with the columns of its record.
+
+    Intervals hold the probes fixed. The table is empty if nothing was measured.
+
+    Raises:
+        AnchorscopeError: The products are not of the same samples.
+    """
+    columns = list(experiment.columns)
+    frames = [experiment.table(*one) for one in products.readouts(bootstrap, seed)]
+    return stacked(frames, columns)[columns]
+
+
+def per_sample(experiment: Experiment, products: Products) -> pd.DataFrame:
+    """Return an experiment's values of each sample at the headline layer of every read-out.
+
+    `value` is measured in an arm and `control` in its control, NaN if the sample does not count.
+    The columns are `PER_SAMPLE_COLUMNS`.
+    """
+    frames = []
+    for analysis, measured in products.readouts(Bootstrap(draws=1), seed=0):
+        frame = experiment.per_sample(analysis, measured)
+        readout = analysis.readout
+        frame = frame.assign(site=readout.site, position=readout.position, layer=readout.headline)
+        frames.append(frame[list(PER_SAMPLE_COLUMNS)])
+    return stacked(frames, PER_SAMPLE_COLUMNS)
