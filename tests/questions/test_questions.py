@@ -27,6 +27,9 @@ def table(rows: list[dict], fields: dict | None = None):
         "Index(['a'], dtype='object')", "['a' 'b' ... 'z']", "['a', nan]", "('a', 'b')",
         "{'a', 'b'}", "{'a': 1}", "[Town 1, Burgh 1]", 'c("a", "b")', "['a', 'b'", "{}", "set()",
         "0    a\n1    b\ndtype: str", "[np.str_('a')]", '"[\\"a\\", \\"b\\"]"',
+        "<ArrowStringArray>\n['Town 1', 'Burgh 1']\nLength: 2, dtype: str", "[b'a' b'b']",
+        "[['a' 'b']\n ['c' 'd']]", "[None 'a']", "[nan 'a']", "[1 'a']", "[u'a' u'b']",
+        "[('a' 'b')]", "[1.5e+03 2.0e+00]", "['a' None]",
     ],
 )  # fmt: skip
 def test_a_text_that_looks_like_a_list_but_is_none_is_refused_with_its_row(
@@ -50,7 +53,7 @@ def test_a_text_that_looks_like_a_list_but_is_none_is_refused_with_its_row(
         ('["(1, 2)"]', ["(1, 2)"]), ("[REC]", ["[REC]"]), ("{x}", ["{x}"]),
         ('"[Untitled]"', ['"[Untitled]"']), ("[Sign(ed)]", ["[Sign(ed)]"]),
         ("(500) Days of Summer (film)", ["(500) Days of Summer (film)"]),
-        ("Ely, Kent", ["Ely, Kent"]), ("[sic", ["[sic"]),
+        ("[2 Fast]", ["[2 Fast]"]), ("<b>[x]</b>", ["<b>[x]</b>"]), ("Ely, Kent", ["Ely, Kent"]), ("[sic", ["[sic"]),
         ("one", ["one"]), (["one", "one", "two"], ["one", "two"]), (9, ["9"]), (9.0, ["9"]),
         ([" ", None, "--", "x"], ["x"]), (["A", "The The"], ["A", "The The"]),
         (np.array(["one", "two"]), ["one", "two"]), ('["one", "two"]', ["one", "two"]),
