@@ -117,7 +117,8 @@ def test_ids_that_are_replaced_are_counted() -> None:
     frame, counts = table(rows, {**PLAIN, "id": "id"})
     assert counts.kept == 5 and {"b", "c"} <= set(frame["id"]) and "a" not in set(frame["id"])
     assert frame["id"].is_unique
-    assert counts.notes == {"rows without an id, which get a hash": 1, questions.SHARED_ID: 2}
+    shared = f"{questions.SHARED_ID}, such as `a` (2 rows)"
+    assert counts.notes == {"rows without an id, which get a hash": 1, shared: 2}
 
 
 def test_a_sample_hangs_on_ids_and_seed_alone_and_a_smaller_one_begins_a_larger() -> None:
