@@ -26,6 +26,7 @@ from figure_tables import (
     views,
 )
 
+from anchorscope.figures import figure_notes as notes
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart, readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, style_of
@@ -185,7 +186,7 @@ def test_layers_without_signal_are_thin_and_grey(no: Any) -> None:
         assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
         assert not any(row["mark"] or row["strong"] for row in rows if not row["signal"])
         assert any(map(faint, views(part, "line")))
-    assert "Nothing can be concluded from ΔP or flips there." in details(spec)
+    assert notes.NO_CONCLUSION in details(spec)
     assert "Thin grey: layers without a signal." in caption(spec)
 
 
