@@ -1,6 +1,8 @@
 """From Python: the workflow's stages in one call, and the notebook that shows it."""
 
 import json
+import logging
+import re
 from typing import Any
 
 import own_rows
@@ -90,6 +92,22 @@ def test_without_a_prompt_a_chat_template_is_asked_about(load: Any) -> None:
     loaded, settings = load("llama"), SETTINGS | {"prompt": None}
     with pytest.raises(AnchorscopeError, match='prompt="few_shot"'):
         anchorscope.measure(loaded.model, simple_chat(loaded.tokenizer), rows(), **settings)
+
+
+def test_progress_and_right_answers_are_told_as_in_the_workflow(
+    load: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="anchorscope"):
+        measure(load, names=("tiny", "mine"))
+    said = "\n".join(caplog.messages)
+    assert "tiny on mine: 12 of 24 answers are right. " in said
+    for unit in ("rows", "steps"):
+        assert re.search(rf"^tiny on mine: (\d+) of \1 {unit}, ", said, re.MULTILINE)
+
+
+def test_the_old_name_of_the_prompt_is_refused_by_name(load: Any) -> None:
+    with pytest.raises(TypeError, match="takes no `style`, but prompt, "):
+        measure(load, style="plain")
 
 
 def test_rows_left_out_are_counted_by_reason(load: Any) -> None:

@@ -198,9 +198,9 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
             all_rows = counts.total <= samples(config, name)
             do = "Add rows." if all_rows else "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
-    if shared := counts.notes.get(questions.SHARED_ID):
+    for note in (note for note in counts.notes if note.startswith(questions.SHARED_ID)):
         do = "if each id should name one row, correct the file or choose another column as `id`"
-        yield Finding("warning", "dataset", f"{name}: {shared:,} {questions.SHARED_ID}", do)
+        yield Finding("warning", "dataset", f"{name}: {counts.notes[note]:,} {note}", do)
     yield from contradicted_labels(name, prepared.sampled)
 
 

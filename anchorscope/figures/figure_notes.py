@@ -19,9 +19,10 @@ from anchorscope.storage.counts import NO_ANSWER
 LINES = 4
 """Maximum number of lines in a caption."""
 NO_SIGNAL = "No signal"
+NO_CONCLUSION = "Without a signal, nothing can be concluded from ΔP or flips."
 NO_MORE_THAN_TEXT = (
-    "At layers without a signal, the probe does not significantly beat the text models. Nothing "
-    "can be concluded from ΔP or flips there."
+    "At layers without a signal, the probe does not significantly beat the text models. "
+    f"{NO_CONCLUSION}"
 )
 REFITTED = "bootstrap intervals, widened by the variance of refitted probes"
 FIXED = "bootstrap intervals, probes held fixed"

@@ -120,9 +120,10 @@ def _pairs(cell: pd.DataFrame, kind: str) -> int:
 def _shortage(
     crossing: pd.DataFrame, kinds: Sequence[str], least: int, of: Mapping[str, str]
 ) -> str:
-    """Say how many pairs the cells of a column have at most, and how many a line needs."""
+    """Say how many pairs the cells of a column have (at most), and how many a line needs."""
     cells = crossing[crossing["model"] == of["model"]]
-    return f"at most {max(_pairs(cells, kind) for kind in kinds)} of {least} pairs"
+    most = "at most " if cells["dataset"].nunique() > 1 else ""
+    return f"{most}{max(_pairs(cells, kind) for kind in kinds)} of {least} pairs"
 
 
 def _made(claims: pd.DataFrame) -> set[tuple[str, str, str]]:

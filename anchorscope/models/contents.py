@@ -28,6 +28,8 @@ LEFTOVERS = re.compile(
 )
 """Names of tensors that older versions saved: positions and masks, which a model makes itself."""
 MERGE = "merge the adapter first (`merge_and_unload` of peft), and save the model it gives"
+LORA = ".lora_"
+"""Part of the names of tensors that peft adds inside a model."""
 
 
 def weights(folder: Path) -> list[str]:
@@ -201,6 +203,9 @@ def refuse(info: Mapping[str, Any], folder: Path) -> None:
         for key in info["unexpected_keys"]
         if not LEFTOVERS.search(key) and not (also_reads_images and NOT_TEXT.match(key))
     )
+    if any(LORA in key for key in unused):
+        what = "the checkpoint was saved with an adapter inside"
+        raise AnchorscopeError(what, folder, MERGE, see="adapter")
     made_up = [*sorted(info["missing_keys"]), *sorted(map(str, info["mismatched_keys"]))]
     if made_up:
         first = ", ".join(made_up[:3])

@@ -58,7 +58,8 @@ def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) 
         AnchorscopeError: A value is not valid.
     """
     if unknown := sorted(set(given) - allowed):
-        raise TypeError(f"{caller}() takes no `{unknown[0]}`, but {', '.join(sorted(allowed))}")
+        known = ", ".join(["prompt", *sorted(allowed)])
+        raise TypeError(f"{caller}() takes no `{unknown[0]}`, but {known}")
     try:
         return Config(models={}, datasets={}, figures={}, **given)
     except ValidationError as error:

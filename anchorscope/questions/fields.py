@@ -20,15 +20,18 @@ from anchorscope.anchors.question_anchors import own_spans
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 UNSEEN = "unseen"  # `kind` of the facts that a model of a calibration world was never taught
-NAMED = 5  # own anchors without a place that are listed, per reason
+NAMED = 5  # own anchors without a place that are listed, per reason, and shared ids
 UNWRAPPED = "lists of one text unwrapped"
 UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
 # A bracket before a quotation; brackets around commas, numbers side by side, `key: value` or
-# nothing; `array([...])`, `c("a", "b")`, `set()`, `character(0)`, `[np.str_('a')]`; a Series.
+# nothing; `array([...])`, `c("a", "b")`, `set()`, `character(0)`, `[np.str_('a')]`; a Series;
+# `<StringArray>`, `[None 'a']`.
 _COLLECTION = re.compile(
-    r"[\[{]\s*['\"].*|[\[{](?:[^,]*,.*|\s*[-+.\d]+(?:\s+[-+.\d]+)+\s*)[\]}]|\{(?:[^,]*:.*|\s*)\}"
+    r"[\[{][\s\[({]*[bru]{0,2}['\"].*|\{(?:[^,]*:.*|\s*)\}"
+    r"|[\[{](?:[^,]*,.*|\s*[-+.\de]+(?:\s+[-+.\de]+)+\s*)[\]}]"
     r"|[\w.]+\(\s*(?:[\[{(]|['\"][^,]*,).*\)|set\(\)|character\(0\)|\[\s*[\w.]+\(['\"\d].*\)\s*\]"
-    r"|.*\ndtype: \w+|shape: \(\d.*",
+    r"|.*\ndtype: \w+|shape: \(\d.*|<[\w.]+Array\b[^>]*>\s*\[.*"
+    r"|\[\s*(?:None|nan|[-+.\d]+)\s.*['\"]\s*\]",
     re.DOTALL,
 )
 LABELS = {"0": 0, "1": 1, "false": 0, "true": 1}

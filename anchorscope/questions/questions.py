@@ -11,7 +11,7 @@ import pandas as pd
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT
-from anchorscope.questions.fields import Fields, Row, RowCells, check_columns, digest
+from anchorscope.questions.fields import NAMED, Fields, Row, RowCells, check_columns, digest
 from anchorscope.questions.folds import key, named
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -78,8 +78,8 @@ def normalise(
     dropped, notes = Counter[str](), Counter[str]()
     cells = [RowCells(row, fields, f"{source}, row {n}", notes) for n, row in enumerate(rows, 1)]
     ids = _usable_ids(cells, notes) if fields.get("id") else [None] * len(cells)
-    if shared := notes[SHARED_ID]:
-        log.warning("%s: %d %s", source, shared, SHARED_ID)
+    for note in (note for note in notes if note.startswith(SHARED_ID)):
+        log.warning("%s: %d %s", source, notes[note], note)
     groups: dict[str, list[dict[str, Any]]] = {}
     for cell, own_id in zip(cells, ids, strict=True):
         entry = _entry(cell, own_id)
@@ -165,8 +165,9 @@ def _usable_ids(cells: Iterable[RowCells], notes: Counter[str]) -> list[str | No
     times = Counter(ids)
     if missing := times.pop(None, 0):
         notes["rows without an id, which get a hash"] = missing
-    if shared := sum(count for count in times.values() if count > 1):
-        notes[SHARED_ID] = shared
+    if shared := {name: count for name, count in times.items() if count > 1}:
+        some = ", ".join(f"`{name}` ({n:,} rows)" for name, n in [*shared.items()][:NAMED])
+        notes[f"{SHARED_ID}, such as {some}"] = sum(shared.values())
     return [name if times[name] == 1 else None for name in ids]
 
 

@@ -17,6 +17,7 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS, YES
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import at_readout, require, rows_at, true
+from anchorscope.figures.figure_notes import NO_CONCLUSION
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.report import run_facts
@@ -225,6 +226,7 @@ def templates(*, autoescape: bool) -> Environment:
         "figures": figures, "ends": ends, "p_value": p_value, "sentence": sentence
     }  # fmt: skip
     environment.globals |= {"least_auc": LEAST_AUC, "says": SAYS, "leaves_open": LEAVES_OPEN}
+    environment.globals["no_conclusion"] = NO_CONCLUSION
     return environment
 
 

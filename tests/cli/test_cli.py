@@ -121,6 +121,16 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(check, clone, tex
     assert (found.code, status) == (1, "error") and said in finding
 
 
+def test_ids_that_several_rows_share_are_named_with_their_number(check, clone):
+    rows = (clone / "rows.jsonl").read_text().splitlines()
+    given = [json.loads(row) | {"id": f"x{i // 2 if i < 4 else i}"} for i, row in enumerate(rows)]
+    (clone / "rows.jsonl").write_text("\n".join(map(json.dumps, given)), encoding="utf-8")
+    found = check(of_rows(local="rows.jsonl", fields=ASKED | {"id": "id"})).about("dataset")
+    said = "rows: 4 rows share their id with others and get a hash instead, such as "
+    ((status, text),) = [one for one in found if "share their id" in one[1]]
+    assert status == "warning" and text.startswith(f"{said}`x0` (2 rows), `x1` (2 rows)")
+
+
 @pytest.mark.parametrize(("relation", "n", "status"), [("one", 24, "ok"), ("s", 0, "warning")])
 def test_rows_are_told_how_many_pairs_can_be_swapped(check, clone, relation, n, status):
     words = [f"{chr(97 + i % 26)}{chr(97 + i // 26)}q" for i in range(100)]

@@ -7,6 +7,7 @@ import pytest
 from figure_tables import claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
 
 from anchorscope.experiments.crossing.claims import SAYS
+from anchorscope.figures.figure_notes import NO_CONCLUSION
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import read_csv, write_csv
@@ -95,7 +96,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
     provenance.beside(built / "rows.csv").unlink()
     weak = " ".join(run("show", "near", "rows").out.split())
     assert "No signal: " in weak and "No signal" not in said
-    assert "Nothing can be concluded from ΔP or flips." in weak
+    assert NO_CONCLUSION in weak
     assert "no provenance" in weak
 
 

@@ -26,10 +26,12 @@ from figure_tables import (
     views,
 )
 
+from anchorscope.figures import figure_notes as notes
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, style_of
+from anchorscope.passes.partners import LEAST_GOLD
 from anchorscope.storage.errors import AnchorscopeError
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
@@ -186,7 +188,7 @@ def test_layers_without_signal_are_thin_and_grey(no: Any) -> None:
         assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
         assert not any(row["mark"] or row["strong"] for row in rows if not row["signal"])
         assert any(map(faint, views(part, "line")))
-    assert "Nothing can be concluded from ΔP or flips there." in details(spec)
+    assert notes.NO_CONCLUSION in details(spec)
     assert "Thin grey: layers without a signal." in caption(spec)
 
 
@@ -273,6 +275,15 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() ->
     }  # fmt: skip
     counted = "path through the exact tokens in 7 of 7, truth in 7 of 7 cells. "
     assert counted + "The middle row shows wrong answers in 1 of 8 cells." in caption(spec)
+
+
+@pytest.mark.parametrize(("datasets", "said"), [(DATASETS[:1], ""), (DATASETS, "at most ")])
+def test_a_panel_without_enough_pairs_says_how_many_there_are(datasets: Any, said: str) -> None:
+    few = crossed().assign(n=3)
+    few = few[few["dataset"].isin([key for key, _ in datasets])]
+    for _, pathway, truth in columns(draw(table_of(), few, datasets=datasets)):
+        assert note_of(pathway) == f"{said}3 of 10 pairs"
+        assert note_of(truth) == f"{said}3 of {LEAST_GOLD} pairs"
 
 
 def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: Path) -> None:

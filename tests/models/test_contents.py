@@ -199,7 +199,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         partial(add, name="adapter_model.safetensors", a=torch.ones(1)),
         MERGE,
     ),
-    "an adapter inside": (change(saved_with_its_adapter), "would be random"),
+    "an adapter inside": (change(saved_with_its_adapter), MERGE),
     "names with and without prefix": (
         change(lambda held: held | {"norm.weight": held["model.norm.weight"] * 2}),
         "twice, as model.norm.weight",

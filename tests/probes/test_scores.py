@@ -1,5 +1,6 @@
 """Choice of the penalty, calibration, and out-of-fold scores, in which noise is no signal."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +86,32 @@ def test_the_smallest_penalty_within_one_standard_error_of_the_best_is_chosen() 
     strict = held.copy()
     strict[0, 2] = logit(0.3)
     assert platt.choose(strict, np.array([1, 1]), np.array([0, 1])).tolist() == [2]
+
+
+def test_after_a_tenth_of_the_work_the_time_left_is_right_within_a_factor_of_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Processor time is measured, so a busy machine does not matter.
+    monkeypatch.setattr("tqdm.std.time", time.process_time)
+    seen: list[tuple[float, float]] = []  # the share of the work that is done, and its seconds
+    update = scores.Progress.update
+
+    def watched(self: scores.Progress, n: float | None = 1) -> bool | None:
+        done = update(self, n)
+        seen.append((self.n / self.total, self.seconds))
+        return done
+
+    monkeypatch.setattr(scores.Progress, "update", watched)
+    answers, _ = cell()
+    x = torch.randn((6, N, 96), generator=torch.Generator().manual_seed(0))
+    design = fitting.design(answers, ProbeSettings(seed=1))
+    conditions = [("knockout", 0), *(("random", draw) for draw in range(8))]
+    read: Any = lambda *_: (answers["id"].tolist(), x)  # noqa: E731
+    readouts = ["mlp/final", "resid/final"]
+    draws = scores.drawn(answers, design)
+    assert list(scores.CellScores(read, design, draws, readouts, conditions).tables())
+    assert seen[-1][0] == 1
+    assert all(0.5 < seconds / done / seen[-1][1] < 2 for done, seconds in seen if done >= 0.1)
 
 
 def test_calibration_is_a_logistic_regression_on_platts_targets() -> None:

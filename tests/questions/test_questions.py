@@ -27,6 +27,9 @@ def table(rows: list[dict], fields: dict | None = None):
         "Index(['a'], dtype='object')", "['a' 'b' ... 'z']", "['a', nan]", "('a', 'b')",
         "{'a', 'b'}", "{'a': 1}", "[Town 1, Burgh 1]", 'c("a", "b")', "['a', 'b'", "{}", "set()",
         "0    a\n1    b\ndtype: str", "[np.str_('a')]", '"[\\"a\\", \\"b\\"]"',
+        "<ArrowStringArray>\n['Town 1', 'Burgh 1']\nLength: 2, dtype: str", "[b'a' b'b']",
+        "[['a' 'b']\n ['c' 'd']]", "[None 'a']", "[nan 'a']", "[1 'a']", "[u'a' u'b']",
+        "[('a' 'b')]", "[1.5e+03 2.0e+00]", "['a' None]",
     ],
 )  # fmt: skip
 def test_a_text_that_looks_like_a_list_but_is_none_is_refused_with_its_row(
@@ -50,6 +53,7 @@ def test_a_text_that_looks_like_a_list_but_is_none_is_refused_with_its_row(
         ('["(1, 2)"]', ["(1, 2)"]), ("[REC]", ["[REC]"]), ("{x}", ["{x}"]),
         ('"[Untitled]"', ['"[Untitled]"']), ("[Sign(ed)]", ["[Sign(ed)]"]),
         ("(500) Days of Summer (film)", ["(500) Days of Summer (film)"]),
+        ("[2 Fast]", ["[2 Fast]"]), ("<b>[x]</b>", ["<b>[x]</b>"]),
         ("Ely, Kent", ["Ely, Kent"]), ("[sic", ["[sic"]),
         ("one", ["one"]), (["one", "one", "two"], ["one", "two"]), (9, ["9"]), (9.0, ["9"]),
         ([" ", None, "--", "x"], ["x"]), (["A", "The The"], ["A", "The The"]),
@@ -114,7 +118,8 @@ def test_ids_that_are_replaced_are_counted() -> None:
     frame, counts = table(rows, {**PLAIN, "id": "id"})
     assert counts.kept == 5 and {"b", "c"} <= set(frame["id"]) and "a" not in set(frame["id"])
     assert frame["id"].is_unique
-    assert counts.notes == {"rows without an id, which get a hash": 1, questions.SHARED_ID: 2}
+    shared = f"{questions.SHARED_ID}, such as `a` (2 rows)"
+    assert counts.notes == {"rows without an id, which get a hash": 1, shared: 2}
 
 
 def test_a_sample_hangs_on_ids_and_seed_alone_and_a_smaller_one_begins_a_larger() -> None:

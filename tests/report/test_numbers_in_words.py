@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import verdicts
-from report.test_verdicts import MODELS, NAMED, Tables, config_of, plain
+from figure_tables import pictured
+from report.test_verdicts import MODELS, NAMED, Tables, captions, config_of, plain
 
 from anchorscope.experiments.crossing.claims import ON_PAIRS
+from anchorscope.experiments.knockout.figure_evidence import evidence_chart
 from anchorscope.report import cell_summary, methods
 from anchorscope.report.cell_summary import ends, figures, p_value
 
@@ -108,6 +110,16 @@ def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> No
     for phrase, _ in expected:
         assert phrase in said
     assert sorted(large(said)) == sorted(n for _, numbers in expected for n in numbers)
+
+
+def test_captions_say_the_n_of_the_rows_of_all_samples_at_the_layer_with_most() -> None:
+    curve = tables()[""]
+    rows = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
+    n = rows.groupby("model")["n"].max()
+    evidence = pictured(evidence_chart, tables()[".controls"], curve, **NAMED).words
+    for said in (captions(tables())["figure"], plain(" ".join(evidence[0]))):
+        assert f"n = {n.min():,} to {n.max():,} samples per cell" in said
+        assert large(said) == [f"{n.min():,}", f"{n.max():,}"]
 
 
 def test_methods_say_of_each_number_the_n_of_its_row(root: Path) -> None:

@@ -17,6 +17,7 @@ from verdicts import TABLES, mixed, said_of
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
 from anchorscope.experiments.crossing.claims import SAYS
+from anchorscope.figures.figure_notes import NO_CONCLUSION
 from anchorscope.probes import samples
 from anchorscope.report import cell_summary, report, report_samples, run_facts
 from anchorscope.storage import provenance
@@ -221,11 +222,28 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page:
     assert f"In 3 of 4 cells that can be judged, {SAYS['signal']}." in page.text
     missing = page.text.partition("What is missing")[2].partition("Cell by cell")[0]
     assert f"Tested, but not shown: {SAYS['signal']}, in 1 cell: second on hard (" in missing
-    assert "Nothing can be concluded from the ΔP or flips of this cell." in missing
+    assert NO_CONCLUSION in missing
     for row in rows_of(report.build(run).replace("\u00a0", " "), "glance"):
         weak = (row["model"], row["dataset"]) == ("second", "hard")
         assert row["signal"] == ("✗ no signal" if weak else "✓ yes")
         assert (row["ΔP of Q"] == row["ΔP of A"] == "no signal") == weak
+
+
+def test_a_number_at_a_glance_stands_beside_the_n_of_its_row(tmp_path: Path) -> None:
+    config = finished(tmp_path / "results")
+    path = tmp_path / "results/tables/pair.csv"
+    table = read_csv(path)
+    table["n"] = 2001 + table.index
+    write_csv(table, path)
+    head = table["layer"] == LAYERS - 3
+    rows = table[head].set_index(["model", "dataset", "condition", "anchor"])
+    html = report.build(config).replace("\u00a0", " ")
+    columns = {"samples": ("knockout", "all"), "partner's": ("crossed-knockout", "all")}
+    columns |= {f"ΔP of {group}": ("knockout", group) for group in "QA"}
+    for cell, shown in zip(CELLS[:3], rows_of(html, "glance"), strict=False):
+        for column, of in columns.items():
+            n = f"{rows.loc[(*cell, *of), 'n']:,}"
+            assert shown[column].endswith(n if column == "samples" else f", n = {n}")
 
 
 def test_a_p_too_small_for_its_digits_is_not_written_as_zero(tmp_path: Path) -> None:
@@ -250,7 +268,7 @@ def rows_of(html: str, table: str) -> list[dict[str, str]]:
     part = html.partition(f'id="{table}"')[2].partition("</table>")[0]
     head = re.findall(r"<th [^>]*>(.*?)</th>", part)
     bodies = [re.findall(r"<bdi>(.*?)</bdi>", row) for row in part.split("<tr>")[2:]]
-    return [dict(zip(head, map(unescape, body), strict=True)) for body in bodies]
+    return [dict(zip(map(unescape, head), map(unescape, body), strict=True)) for body in bodies]
 
 
 def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(tmp_path: Path) -> None:

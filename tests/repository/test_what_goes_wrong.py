@@ -2,7 +2,10 @@
 
 import ast
 import re
+import subprocess
+import sys
 
+import pytest
 from workflow import PROJECT
 
 from anchorscope.models import answers, inputs
@@ -51,3 +54,44 @@ REASONS = (
 
 def test_every_reason_to_drop_a_sample_is_explained():
     assert [reason for reason in REASONS if f"`{reason}`" not in TEXT] == []
+
+
+UNKNOWN_USER = """
+import os
+import snakemake.cli
+
+os.getuid = lambda: 1234
+for name in ("USER", "LOGNAME", "LNAME", "USERNAME", "{home}"):
+    os.environ.pop(name, None)
+snakemake.cli.main(["--cores", "1", "-n"])
+"""
+SNAKEMAKE = "-m", "snakemake", "--cores", "1", "--nocolor"
+NO_FILE = "FileNotFoundError: [Errno 2] No such file or directory: "
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ((*SNAKEMAKE, "--configfile", "my.yaml"), f"{NO_FILE}'my.yaml'"),
+        ((*SNAKEMAKE, "--configfile", "config.yaml", "demo"), f"{NO_FILE}'demo'"),
+        (("-c", UNKNOWN_USER.format(home="")), "KeyError: 'getpwuid(): uid not found: 1234'"),
+        (
+            ("-c", UNKNOWN_USER.format(home="HOME")),
+            "RuntimeError: could not determine the home directory for '~/.config', ",
+        ),
+        (
+            SNAKEMAKE,
+            "LockException: Error: Directory cannot be locked. Please make sure that no other "
+            "Snakemake process is trying to create the same files in the following directory",
+        ),
+    ],
+)
+def test_snakemakes_own_words_on_the_screen_are_on_the_page(tmp_path, command, said):
+    (tmp_path / "Snakefile").write_text('rule all:\n    output: "x"\n    shell: "touch x"\n')
+    (tmp_path / "config.yaml").write_text("{}")
+    (tmp_path / ".snakemake/locks").mkdir(parents=True)
+    (tmp_path / ".snakemake/locks/0.output.lock").write_text("x\n")
+    python = [sys.executable, *command]
+    done = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode and said in " ".join((done.stdout + done.stderr).split())
+    assert f"`{said}" in TEXT

@@ -1,5 +1,6 @@
 """Finished batches of an unfinished job: written whole, of what they say."""
 
+import logging
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import torch
 
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.progress import Progress
 
 STATES = {
     "clean.0/mlp.final": torch.arange(12.0).reshape(2, 3, 2),
@@ -41,6 +43,25 @@ def test_a_batch_comes_back_bit_for_bit_with_its_notes(tmp_path: Path) -> None:
     assert not partial.finished(partial.batch(tmp_path, 1), OF)
     for where in (path, None):  # of other samples, it is made again
         assert partial.once(where, lambda: {"x": torch.ones(1)}, "other").keys() == {"x"}
+
+
+def test_after_a_resume_rate_and_time_left_are_of_what_this_process_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+
+    def made() -> dict[str, torch.Tensor]:
+        now[0] += 2
+        return {"x": torch.zeros(1)}
+
+    for number in range(20):  # by the process before
+        partial.once(partial.batch(tmp_path, number), made, OF)
+    with caplog.at_level(logging.INFO), Progress(total=300) as progress:
+        for number in range(25):
+            partial.once(partial.batch(tmp_path, number), made, OF)
+            progress.update(10)
+    assert "250 of 300 samples, 5.00 samples/s, 00:10 left" in caplog.text
 
 
 @pytest.mark.parametrize("length", [0, 7, -1])

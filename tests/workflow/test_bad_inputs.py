@@ -50,8 +50,11 @@ def bad_models(folder: Path, good: Path) -> dict[str, Any]:
             ignored = shutil.ignore_patterns(one["lacks"])
             shutil.copytree(good, folder / name, ignore=ignored)
     (folder / "no-adapter" / "config.json").write_text('{"model_type": "t5"}', encoding="utf-8")
+    (folder / "no-prompt" / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
     names = [name for name in BAD["models"] if f"models/{name}" not in SHIPPED]
-    return {name: {"local": str(folder / name), "prompt": "plain"} for name in names}
+    found = {name: {"local": str(folder / name), "prompt": "plain"} for name in names}
+    del found["no-prompt"]["prompt"]
+    return found
 
 
 @pytest.fixture(scope="module")

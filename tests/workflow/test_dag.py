@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from workflow import SHIPPED, TINY, merged, said
+import yaml
+from workflow import SHIPPED, TINY, call, counted, merged, said
 
 from anchorscope import Detector
 from anchorscope.models import loading
@@ -57,6 +58,24 @@ def test_a_limit_has_a_root_of_its_own(tiny_run):
     """Questions and model are shared, every product of a cell is made anew elsewhere."""
     anew = dict.fromkeys((*PER_CELL, "table", "picture", "methods"), 1)
     assert tiny_run.planned("tiny", "--config", "limit=50") == anew
+
+
+def test_the_report_of_a_file_that_is_given_needs_its_figure_and_no_cell_of_the_demo(
+    fresh, checkpoint, tmp_path
+):
+    rows, given = tmp_path / "rows.jsonl", tmp_path / "mine.yaml"
+    rows.write_text('{"q": "Who?", "a": "Ann"}\n', encoding="utf-8")
+    fields = {"question": "q", "answers": ["a"]}
+    config = {
+        "datasets": {"mine": {"local": str(rows), "fields": fields, "sample_size": 100}},
+        "models": {"own": {"local": str(checkpoint("llama")), "prompt": "plain"}},
+        "figures": {"myfig": {"models": ["own"], "datasets": ["mine"]}},
+    }
+    given.write_text(yaml.safe_dump(config), encoding="utf-8")
+    done = call(fresh.root, fresh.environment(), "-n", "report", "--configfile", str(given))
+    planned, once = counted(said(done)), ("dataset", "model", *PER_CELL, "report_page")
+    assert {rule: planned[rule] for rule in once} == dict.fromkeys(once, 1)
+    assert "train" not in planned and "results/tables/myfig.csv" in done.stdout + done.stderr
 
 
 def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path):

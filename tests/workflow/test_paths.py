@@ -50,6 +50,27 @@ def test_a_checkpoint_of_the_present_recipe_is_taken_if_trained_here_or_else_if_
     assert paths.checkpoint(job) == here
 
 
+def test_what_a_link_inside_a_folder_of_rows_or_a_model_leads_to_counts(tmp_path):
+    rows, model, elsewhere = (tmp_path / name for name in ("rows", "model", "elsewhere"))
+    for folder in (rows, model, elsewhere):
+        folder.mkdir()
+    local = {"mine": {"local": str(rows), "fields": {"question": "q", "answers": ["a"]}}}
+    paths = Paths(config(datasets=local, models={"mine": {"local": str(model)}}), PROJECT)
+    one: Any = SimpleNamespace(dataset="mine", model="mine")
+    for link, state in (
+        (rows / "train.jsonl", paths.rows_on_disk),
+        (model / "config.json", paths.model_on_disk),
+    ):
+        found = []
+        for text in ("first", "other", "first"):
+            (elsewhere / text).write_text(text, encoding="utf-8")
+            link.unlink(missing_ok=True)
+            link.symlink_to(elsewhere / text)
+            found.append(state(one))
+        (elsewhere / text).write_text("anew", encoding="utf-8")
+        assert found[0] == found[2] and len({*found, state(one)}) == 3 and None not in found
+
+
 def test_calibration_measures_more_of_the_same_answers():
     shipped = config()
     study = Paths(shipped, PROJECT).studies["results/calibration"]

@@ -164,20 +164,26 @@ def killed(clone: Workspace) -> Run:
 
 
 @pytest.mark.long
-def test_a_second_run_leaves_the_job_of_a_killed_one_alone(clone: Workspace) -> None:
+@pytest.mark.parametrize("unlocked", [False, True])
+def test_a_second_run_leaves_the_job_of_a_killed_one_alone(
+    clone: Workspace, unlocked: bool
+) -> None:
     killed(clone)
     first = survivor(clone)
-    shutil.rmtree(clone.root / ".snakemake/locks")  # as the end of any other run in the folder does
+    if unlocked:  # as by the end of any other run in the folder
+        shutil.rmtree(clone.root / ".snakemake/locks")
     text = Run(clone).end()
-    assert "Error in rule" not in text and PRODUCT in text and f"process {first} " in text
+    assert "Error in rule" not in text
+    said = [PRODUCT, f"process {first} "] if unlocked else ["LockException"]
+    assert all(part in text for part in said)
     refused = clone.run(PRODUCT, module=RESUME)
-    assert refused.returncode == 1
+    assert refused.returncode == 1 and PRODUCT in refused.stderr
     assert f"kill {first}" in refused.stderr and RESUME in refused.stderr
     assert survivor(clone) == first
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ends", ["killed", "finished"])
+@pytest.mark.parametrize("ends", ["killed", "finished", "finished, and a rerun fails"])
 def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
     clone: Workspace, ends: str
 ) -> None:
@@ -188,6 +194,13 @@ def test_what_a_job_did_that_outlived_its_run_is_not_done_again(
     run.until(lambda: not resuming.owners(clone.root))
     kept = batches(clone)
     assert (clone.root / PRODUCT).exists() == (ends != "killed")
+    if ends == "finished, and a rerun fails":
+        script = clone.root / "scripts/activations.py"
+        whole = script.read_text("utf-8")
+        script.write_text(whole.replace("    partial.publish", "    raise OSError\n    print"))
+        assert clone.run(PRODUCT, module=RESUME).returncode and not (clone.root / PRODUCT).exists()
+        assert batches(clone) == kept
+        script.write_text(whole, encoding="utf-8")
     said(clone.run(PRODUCT, module=RESUME))
     saved = (clone.root / "saved").read_text().split()
     assert len(saved) == len({*saved}) or ends == "killed"  # the batch in flight comes twice
@@ -215,11 +228,14 @@ def test_a_rerun_that_fails_loses_no_finished_product_and_a_forced_one_measures_
 
 
 @pytest.mark.long
-def test_an_interrupted_run_ends_soon_and_says_how_it_goes_on(clone: Workspace) -> None:
+@pytest.mark.parametrize("interrupt", [os.killpg, os.kill])
+def test_an_interrupted_run_ends_soon_and_says_how_it_goes_on(
+    clone: Workspace, interrupt: Callable[[int, int], None]
+) -> None:
     run = Run(clone)
     run.until(lambda: len(batches(clone)) > 1)
     begin = time.monotonic()
-    os.killpg(run.process.pid, signal.SIGINT)
+    interrupt(run.process.pid, signal.SIGINT)
     text = run.end()
     assert time.monotonic() - begin < 10
     assert text.splitlines()[-1] == "interrupted; the same command goes on"

@@ -62,9 +62,9 @@ ALONE = dict(zip(IDS, (2.0, -1.0, -1.0, -1.0), strict=True))
 QUESTION = dict(zip(IDS, (1.0, 1.0, -1.0, 1.0), strict=True))
 
 
-def by_hand() -> pd.DataFrame:
+def by_hand(alone: dict[str, float] = ALONE) -> pd.DataFrame:
     parts = [long("clean", CLEAN, n_tokens=np.nan)]
-    parts += [long("answer-only", ALONE, n_tokens=3.0), long("question", QUESTION, n_tokens=3.0)]
+    parts += [long("answer-only", alone, n_tokens=3.0), long("question", QUESTION, n_tokens=3.0)]
     # Text tells as much as the probe: no signal.
     answers, floor = labelled(IDS, [0, 0, 0, 1]), floors(CLEAN)
     products = Products(main_run(CLEAN, CUT), answers, pd.concat(parts), floors=floor)
@@ -85,3 +85,11 @@ def test_flips_and_points_are_those_worked_out_by_hand() -> None:
     both = rows["delta_p"] - rows["question_delta_p"]
     assert rows["delta_p_contrast"].to_numpy() == pytest.approx(both.to_numpy())
     assert not table["signal"].any()
+
+
+def test_where_none_of_n_flips_a_share_is_bounded_by_0_and_a_difference_is_not() -> None:
+    table = by_hand(CLEAN)
+    rows = table[table["label"] == "all"].set_index("anchor")
+    assert (rows["flips"] == 0).all() and (rows["flips_low"] == 0).all()
+    assert (rows["flips_high"] > 0.4).all()
+    assert rows["contrast"]["A"] == 0 and rows["contrast_low"]["A"] < 0 < rows["contrast_high"]["A"]
