@@ -74,7 +74,7 @@ def _looks() -> dict[str, str]:
 def _comparison(lines: pd.DataFrame) -> str:
     """Return the heading of the pathway, which says what each look of its lines means."""
     blocked = {arm: look for arm, look in _looks().items() if arm != CLEAN.name}
-    drawn = set(lines["look"])
+    drawn = set(lines.get("look", ()))
     looks = [f"{look}: {REGISTRY[arm].label}" for arm, look in blocked.items() if look in drawn]
     return COMPARISON.format(looks=f" ({'; '.join(looks)})" if looks else "")
 
