@@ -32,7 +32,7 @@ from anchorscope.config.sections import (
 from anchorscope.storage.identity import identity
 from anchorscope.styles import STYLES
 
-BATCH_TOKENS, GPU_BATCH_TOKENS = 8192, 32_768
+BATCH_TOKENS, GPU_BATCH_TOKENS = 8192, 98_304
 """Default limit of a pass on a CPU, and on a GPU: rows × padded length, in tokens."""
 RECIPE_VERSION = 3
 """Increase it when the code of world, curriculum or training changes a recipe's result."""
@@ -192,7 +192,7 @@ class Config(Section):
     """How to treat a response that is no answer (a refusal, the question repeated, an unfinished
     sentence): `drop` leaves it out and counts it by reason; `wrong` measures it like any other."""
     batch_tokens: Count | None = None
-    """Maximum number of tokens in a batch; by default 8,192 on a CPU and 32,768 on a GPU. A batch
+    """Maximum number of tokens in a batch; by default 8,192 on a CPU and 98,304 on a GPU. A batch
     that does not fit in a GPU's memory is halved."""
     keep_activations: bool = key(True, "Whether to keep activations on disk after scoring.")
     probe: Probe = Field(default_factory=Probe, description="How probes are fitted.")

@@ -83,9 +83,7 @@ def padded(
 
     The rows begin at their token `first` and are padded on the right to `length`.
     """
-    ids = torch.zeros((len(rows), length), dtype=torch.long)
-    for number, row in enumerate(rows):
-        ids[number, : len(row)] = torch.tensor(row)
+    ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
     # Padding repeats the row's last position, since some models scale by the last position.
     last = torch.tensor([[len(row) - 1] for row in rows])
     places = torch.arange(length).minimum(last)

@@ -44,8 +44,8 @@ def run(loaded: Loaded, batch: Batch, read: Sequence[str]) -> tuple[States, Sequ
     embeddings = loaded.model.get_input_embeddings()(arguments.pop("input_ids"))
     arguments["inputs_embeds"] = embeddings.detach().requires_grad_()
     with torch.enable_grad():
-        states, out = _called(loaded, batch, parse(read), arguments)
-    return states, out.attentions
+        by_site, out = _called(loaded, batch, parse(read), arguments)
+    return _named(batch, parse(read), by_site), out.attentions
 
 
 def measure(
@@ -83,7 +83,7 @@ def measure(
     for number in todo:
         batch = planned.batches[number]
         halves = room.run(batch.samples, batch.tokens, partial(pass_samples, batch))
-        yield batch, _joined(halves)
+        yield batch, halves[0] if len(halves) == 1 else _joined(halves)
 
 
 def head_of(loaded: Loaded, planned: Plan) -> cache.Layers:
@@ -93,16 +93,18 @@ def head_of(loaded: Loaded, planned: Plan) -> cache.Layers:
 
 
 def _joined(parts: Sequence[States]) -> States:
-    """Concatenate the states of several groups of samples, in CPU memory."""
-    return {name: torch.cat([part[name].cpu() for part in parts]) for name in parts[0]}
+    """Concatenate the states of several groups of samples."""
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 @torch.inference_mode()
 def _states(
     loaded: Loaded, batch: Batch, pairs: Sequence[Pair], head: cache.Layers, outputs: bool
 ) -> States:
-    """Return the states of one batch. `head` holds the keys and values of the cell's head."""
-    states, out = _called(loaded, batch, pairs, inputs(loaded, batch, head), head)
+    """Return the states of one batch in CPU memory. `head` holds the cell's keys and values."""
+    by_site, out = _called(loaded, batch, pairs, inputs(loaded, batch, head), head)
+    # each copy waits for the GPU, so there is one for each site
+    states = _named(batch, pairs, {site: states.cpu() for site, states in by_site.items()})
     return states | _outputs(loaded, batch, out.last_hidden_state, head) if outputs else states
 
 
@@ -112,12 +114,21 @@ def _called(
     pairs: Sequence[Pair],
     arguments: Mapping[str, Any],
     head: cache.Layers | None = None,
-) -> tuple[States, Any]:
-    """Return the states of one batch, and the output of the base model for these arguments."""
+) -> tuple[dict[str, torch.Tensor], Any]:
+    """Pass one batch.
+
+    Return site → the states, [rows, layers, positions, width], and the base model's output.
+    """
     rows, first = [row.passed for row in batch.rows], first_passed(batch, head)
     with recording(loaded, pairs, rows, first=first) as seen, _masked_by_layer(loaded, batch, head):
         out = loaded.model.base_model(**arguments)
-    return _named(batch, pairs, seen), out
+    by_site = {
+        site: torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
+        for site, layers in seen.items()
+    }
+    for site, states in by_site.items():
+        _check(states, batch, site)
+    return by_site, out
 
 
 def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
@@ -206,17 +217,12 @@ def _masked_by_layer(
         yield
 
 
-def _named(
-    batch: Batch, pairs: Sequence[Pair], seen: Mapping[str, Sequence[torch.Tensor]]
-) -> States:
-    """Check the states of a batch that `recording` collected, and name them."""
+def _named(batch: Batch, pairs: Sequence[Pair], by_site: Mapping[str, torch.Tensor]) -> States:
+    """Name the states of a batch, which `_called` returns by site."""
     positions = list(dict.fromkeys(position for _, position in pairs))
     # Rows are all samples under the first column, then under the next.
-    shape, columns = (len(batch.columns), len(batch.samples)), {}
-    for site, layers in seen.items():
-        states = torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
-        _check(states, batch, site)
-        columns[site] = states.unflatten(0, shape)
+    shape = len(batch.columns), len(batch.samples)
+    columns = {site: states.unflatten(0, shape) for site, states in by_site.items()}
     return {
         f"{one.name}.{draw}/{site}.{position}": columns[site][
             number, :, :, positions.index(position)
