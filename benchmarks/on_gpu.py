@@ -29,15 +29,16 @@ REHEARSED = (
     "--models {model} --datasets popqa && {run}"
 )
 RUN = (
-    "{python} -m snakemake --cores all {target} "
+    "{python} -m anchorscope.workflow.resume --cores all {target} "
     "--configfile resources/rehearsal.yaml results/rehearsal/cells.yaml"
 )
+"""A run of a figure. It continues one that was out of time, whose lock is still there."""
 KILLED = (
     "rm -rf results/rehearsal/{{.partial,activations,probes,scores,delta_p,tables,figures}}; "
     "setsid {run} & job=$!; "
     "until find results/rehearsal/.partial -path '*/activations+*.safetensors' 2>/dev/null "
     "| grep -q . || ! kill -0 $job; do sleep .05; done; kill -9 -- -$job || exit 1; wait $job; "
-    "{python} -m anchorscope.workflow.resume --cores all {target} "
+    "{run}"
 )
 """A run that is killed with its jobs once a batch of activations is there, and continued."""
 COMMAND = "from anchorscope.cli.main import main; raise SystemExit(main())"
@@ -60,14 +61,12 @@ def steps(rows: Path, out: Path, quick: bool = False) -> dict[str, str]:
     found["bfloat16 tests"] = f"{python} -m pytest -n0 -q {TESTS} -k {shlex.quote(EXPERTS)}"
     for model, target in (("llama-3.2-1b", "llama-3.2"), ("qwen3-8b", "qwen3")):
         run = RUN.format(python=python, target=target)
-        rest = run.partition("--configfile")[2]
-        killed = KILLED.format(run=run, python=python, target=target) + f"--configfile{rest}"
         found[f"rehearsal of {model}"] = REHEARSED.format(
             python=python,
             rows=shlex.quote(str(rows)),
             size=size,
             model=model,
-            run=f"({killed})" if model == "llama-3.2-1b" else run,
+            run=f"({KILLED.format(run=run)})" if model == "llama-3.2-1b" else run,
         )
     found["selftest"] = f"{python} -c {shlex.quote(COMMAND)} selftest --like {like}"
     found["speed of qwen3-32b"] = speed("qwen3-32b")

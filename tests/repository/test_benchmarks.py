@@ -122,6 +122,7 @@ def test_steps_on_a_gpu_are_refused_without_one_and_can_be_tried_on_the_cpu(
         "speed of qwen3-32b",
     ]  # fmt: skip
     assert not any("cuda" in command or "--layers 0" in command for command in ran)
+    assert not any("-m snakemake" in command for command in ran)  # a lock would stop it
     assert not (tmp_path / "steps.json").exists()  # a trial leaves the steps on a GPU to do
 
 
@@ -135,20 +136,16 @@ def test_a_run_is_killed_with_its_jobs_and_continued_even_if_its_figure_was_ther
     if built:
         figure.parent.mkdir(parents=True)
         figure.touch()
-    fakes = {
-        "run": f"test -f {figure} && exit; mkdir -p {batch.parent}; echo $$ > pid; touch {batch}; "
-        "sleep 60 & wait; touch survived",
-        "python": f"test -f {batch} && echo $@ > continued",
-    }
-    for name, script in fakes.items():
-        (tmp_path / name).write_text(script, "utf-8")
-    on_gpu = module("on_gpu")
-    command = on_gpu.KILLED.format(run="bash run", python="bash python", target="figure")
-    assert on_gpu.one(f"({command})", tmp_path / "log", 30)["outcome"] == "done"
-    assert (tmp_path / "continued").read_text() == (
-        "-m anchorscope.workflow.resume --cores all figure\n"
+    (tmp_path / "run").write_text(
+        f"test -f {figure} && exit; test -f {batch} && touch continued && exit\n"
+        f"mkdir -p {batch.parent}; echo $$ > pid; touch {batch}; sleep 60 & wait; touch survived",
+        encoding="utf-8",
     )
-    assert _ended(tmp_path / "pid") and not (tmp_path / "survived").exists()
+    on_gpu = module("on_gpu")
+    command = on_gpu.KILLED.format(run="bash run")
+    assert on_gpu.one(f"({command})", tmp_path / "log", 30)["outcome"] == "done"
+    assert (tmp_path / "continued").exists() and not (tmp_path / "survived").exists()
+    assert _ended(tmp_path / "pid")
 
 
 def _ended(file):
