@@ -141,7 +141,7 @@ def main(given: Sequence[str] | None = None) -> None:
     """Run the command."""
     chosen = _arguments(given)
     torch.set_num_threads(chosen.threads)
-    if chosen.device != "cpu":
+    if chosen.device != "cpu" or chosen.models:
         import gpu
 
         gpu.main(chosen.device, chosen.out, quick=chosen.quick, models=chosen.models)
@@ -163,7 +163,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--models", nargs="+", default=[], help="on a GPU: only these")
+    parser.add_argument("--models", nargs="+", default=[], help="only these of gpu.py")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=[*WORKLOADS])
     parser.add_argument("--first-model", type=Path, default=Path("results/first-model"))

@@ -18,24 +18,27 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import torch
 
 from anchorscope.storage.files import read_json, write_json
 
 DONE, NOT_RUN = "done", "not run"
 PYTHON = shlex.quote(sys.executable)
 REHEARSED = (
-    "{python} -m tools.rehearsal --rows {rows} --no-table --layers 0 --samples 100 "
+    "{python} -m tools.rehearsal --rows {rows} --no-table {size} "
     "--models {model} --datasets popqa && {run}"
 )
 RUN = (
-    "{python} -m snakemake --cores all {target} "
+    "{python} -m anchorscope.workflow.resume --cores all {target} "
     "--configfile resources/rehearsal.yaml results/rehearsal/cells.yaml"
 )
+"""A run of a figure. It continues one that was out of time, whose lock is still there."""
 KILLED = (
-    "rm -rf results/rehearsal/{{.partial,activations}}; setsid {run} & job=$!; "
+    "rm -rf results/rehearsal/{{.partial,activations,probes,scores,delta_p,tables,figures}}; "
+    "setsid {run} & job=$!; "
     "until find results/rehearsal/.partial -path '*/activations+*.safetensors' 2>/dev/null "
     "| grep -q . || ! kill -0 $job; do sleep .05; done; kill -9 -- -$job || exit 1; wait $job; "
-    "{python} -m anchorscope.workflow.resume --cores all {target} "
+    "{run}"
 )
 """A run that is killed with its jobs once a batch of activations is there, and continued."""
 COMMAND = "from anchorscope.cli.main import main; raise SystemExit(main())"
@@ -43,27 +46,30 @@ TESTS = "tests/passes/test_gpu.py"
 EXPERTS = "(bfloat16 or nothing_to_cut) and (qwen3_moe or mixtral)"
 
 
-def steps(rows: Path, out: Path) -> dict[str, str]:
-    """Return name → shell command, in running order."""
-    python, bench = PYTHON, f"{PYTHON} benchmarks/bench.py --device cuda"
-    found = {
-        f"speed of {model}": f"{bench} --models {model} --out {out / model}"
-        for model in ("llama-3.2-1b", "llama-3.2-3b", "qwen3-8b")
-    }
+def steps(rows: Path, out: Path, quick: bool = False) -> dict[str, str]:
+    """Return name → shell command, in running order. If `quick`, they run on the CPU."""
+    python, device = PYTHON, "cpu --quick" if quick else "cuda"
+    bench = f"{python} benchmarks/bench.py --device {device}"
+    size = "--layers 1 --samples 40" if quick else "--layers 0 --samples 100"
+    like = "calibration-qwen3 --device cpu" if quick else "qwen3-8b"
+
+    def speed(model: str) -> str:
+        return f"{bench} --models {'tiny' if quick else model} --out {out / model}"
+
+    found = {f"speed of {one}": speed(one) for one in ("llama-3.2-1b", "llama-3.2-3b", "qwen3-8b")}
     found["probes"] = f"{bench} --models probes --out {out / 'probes'}"
     found["bfloat16 tests"] = f"{python} -m pytest -n0 -q {TESTS} -k {shlex.quote(EXPERTS)}"
     for model, target in (("llama-3.2-1b", "llama-3.2"), ("qwen3-8b", "qwen3")):
         run = RUN.format(python=python, target=target)
-        rest = run.partition("--configfile")[2]
-        killed = KILLED.format(run=run, python=python, target=target) + f"--configfile{rest}"
         found[f"rehearsal of {model}"] = REHEARSED.format(
             python=python,
             rows=shlex.quote(str(rows)),
+            size=size,
             model=model,
-            run=f"({killed})" if model == "llama-3.2-1b" else run,
+            run=f"({KILLED.format(run=run)})" if model == "llama-3.2-1b" else run,
         )
-    found["selftest"] = f"{python} -c {shlex.quote(COMMAND)} selftest --like qwen3-8b"
-    found["speed of qwen3-32b"] = f"{bench} --models qwen3-32b --out {out / 'qwen3-32b'}"
+    found["selftest"] = f"{python} -c {shlex.quote(COMMAND)} selftest --like {like}"
+    found["speed of qwen3-32b"] = speed("qwen3-32b")
     return found
 
 
@@ -107,8 +113,12 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=Path, required=True, help="folder of the datasets' rows")
     parser.add_argument("--out", type=Path, default=Path("results/on-gpu"))
     parser.add_argument("--seconds", type=float, default=570)
+    parser.add_argument("--quick", action="store_true", help="try the steps on the CPU, made tiny")
     chosen = parser.parse_args(given)
-    run(steps(chosen.rows, chosen.out), chosen.out, chosen.seconds)
+    if not (chosen.quick or torch.cuda.is_available()):
+        raise SystemExit("there is no GPU here: add --quick to try the steps on the CPU")
+    out = chosen.out / "quick" if chosen.quick else chosen.out
+    run(steps(chosen.rows, out, chosen.quick), out, chosen.seconds)
 
 
 if __name__ == "__main__":

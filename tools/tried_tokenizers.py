@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from anchorscope.anchors import tokens
 from anchorscope.config import shipped
 from anchorscope.config.sections import Dataset
 from anchorscope.models import answers, loading, vocabulary
@@ -56,7 +57,8 @@ def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str,
         `asked` (rows), `found` (rows with E_Q), `rules` and `dropped` (number by name), `lost`
         (spans that do not decode back), `rebuilt` (answers whose last token was tokenised anew),
         `anchor` and `rest` (mean number of tokens of E_Q and of the rest of the question),
-        `closing` (distinct closing tokens, as text), `pairs` (number of pairs of swapped answers).
+        `closing` (texts of distinct closing tokens), `pairs` (of swapped answers), and the counts
+        of `unlike`.
     """
     prepared = datasets.prepare(dataset, sample_size=ALL, seed=0)
     prompted, asked = prompts.build(
@@ -79,7 +81,19 @@ def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str,
         "rest": float((kept["question_tokens"].map(len) - of_anchor).mean()),
         "closing": sorted({loaded.tokenizer.decode([one]) for one in ids}),
         "pairs": pairs(kept),
+        **unlike(loaded.tokenizer, prepared.sampled),
     }
+
+
+def unlike(tokenizer: Any, rows: pd.DataFrame) -> dict[str, int]:
+    """Count rows that decode to another text, and rows whose offsets differ from the decoding."""
+    # Not at the start of a text, where sentencepiece drops a space.
+    texts = ("Q: " + rows["question"] + "\nA: " + rows["response"].fillna("")).tolist()
+    encoded = tokens.encode(tokenizer, texts, add_special_tokens=False)
+    decoded = [(one, *tokens.char_spans(tokenizer, one.ids)) for one in encoded]
+    trips = sum(text != one.text for one, text, _ in decoded)
+    offsets = sum(tuple(spans) != one.offsets for one, _, spans in decoded)
+    return {"round trips": trips, "offsets": offsets}
 
 
 def pairs(kept: pd.DataFrame) -> int:
@@ -124,15 +138,15 @@ def of_tokenizers(cells: pd.DataFrame) -> Iterator[str]:
 def of_datasets(cells: pd.DataFrame) -> Iterator[str]:
     """Yield the lines of the second table, with ranges over the tokenizers."""
     yield from heading(
-        "dataset", "asked", "E_Q found", "spans lost", "E_A rebuilt", "pairs", "dropped"
-    )
+        "dataset", "asked", "round trips that fail", "offsets that fail",
+        "E_Q found", "spans lost", "E_A rebuilt", "pairs", "dropped",
+    )  # fmt: skip
     for dataset, rows in cells.groupby("dataset", sort=False):
         found = span(rows["found"] / rows["asked"], "{:.3f}")
-        asked, *others = (
-            span(rows[name], "{:,}") for name in ("asked", "lost", "rebuilt", "pairs")
-        )
+        counted = ("asked", "round trips", "offsets", "lost", "rebuilt", "pairs")
+        asked, trips, offsets, *others = (span(rows[name], "{:,}") for name in counted)
         dropped = dict.fromkeys(in_words(one) or "none" for one in rows["dropped"])
-        yield row(dataset, asked, found, *others, "; or ".join(dropped))
+        yield row(dataset, asked, trips, offsets, found, *others, "; or ".join(dropped))
 
 
 def span(values: pd.Series, form: str) -> str:

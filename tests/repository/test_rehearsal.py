@@ -1,7 +1,10 @@
 """The rehearsal: its tokenizers, checkpoints and rows are what they stand for."""
 
 import base64
+import json
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,16 +12,26 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
+from tokenizers import processors
 from workflow import PROJECT
 
 from anchorscope.config import shipped
+from anchorscope.config.settings import Config
 from anchorscope.models import answers, loading, vocabulary
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
 from anchorscope.workflow.config import read
-from tools import first_model, random_checkpoint, real_tokenizers, rehearsal, rehearsal_rows
+from tools import (
+    first_model,
+    random_checkpoint,
+    real_tokenizers,
+    rehearsal,
+    rehearsal_rows,
+    tried_tokenizers,
+)
 from tools.real_tokenizers import PUBLISHED, Published
 
 WORDS = (b"the", b" the", b"\n\n", b"an", b"sw", b"er", b" an", b" answer")
@@ -62,6 +75,38 @@ def test_tokenizers_of_ranks_give_texts_back_and_survive_being_saved(
         begun = name.startswith("llama")
         assert (ids[0] == tokenizer.bos_token_id) == begun
         assert [*ids[begun:]] == [256, 263, 258]  # ranks, whole words first
+
+
+@pytest.mark.parametrize(("name", "added"), [("llama-3", 256), ("qwen3", 26)])
+def test_special_tokens_follow_the_ranks_in_their_published_order(
+    name: str, added: int, tmp_path: Path
+) -> None:
+    tokenizer = tiny(name, tmp_path)
+    assert len(tokenizer) == SIZE + added
+    shift = SIZE - (PUBLISHED[name].size - added)
+    ((text, ids),) = [one for one in PUBLISHED[name].known.items() if one[0].startswith("<|")]
+    assert tokenizer.encode(text, add_special_tokens=False) == [id_ + shift for id_ in ids]
+
+
+def test_a_sentencepiece_file_becomes_mistrals_tokenizer_and_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, bytes_ = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]"], range(256)
+    texts = [*(f"<0x{byte:02X}>" for byte in bytes_), *"▁then", "he", "▁t", "▁the"]
+    pieces = [
+        SimpleNamespace(piece=text, type=text in control[1:], CONTROL=True)
+        for text in (*control, *texts)
+    ]
+    model = SimpleNamespace(pieces=pieces, ParseFromString=lambda _: None)
+    module = SimpleNamespace(ModelProto=lambda: model)
+    monkeypatch.setitem(sys.modules, "sentencepiece", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "sentencepiece.sentencepiece_model_pb2", module)
+    made = real_tokenizers.made(PUBLISHED["mistral-v0.3"], ranks_file(tmp_path / "ranks"))
+    assert made.convert_ids_to_tokens(made.encode("the then")) == ["<s>", "▁the", "▁the", "n"]
+    assert made.decode(made.encode("then é"), skip_special_tokens=True) == "then é"
+    prompt = style_of("chat").around(EXAMPLES[:1], made)
+    assert prompt.before.startswith("<s>[INST] ") and "Ann</s>[INST] " in prompt.before
+    assert prompt.after == "[/INST] Answer:"
 
 
 @pytest.mark.parametrize(
@@ -129,6 +174,16 @@ def test_another_file_and_a_tokenizer_that_is_not_the_documented_one_are_refused
     assert not (tmp_path / "built").exists()
 
 
+def test_a_package_that_cannot_be_reached_gives_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = SimpleNamespace(returncode=1, stderr="a warning\nERROR: No matching distribution\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: said)
+    with pytest.raises(AnchorscopeError, match=r"cannot download qwen-agent==0\.0\.34: ERROR: No"):
+        real_tokenizers.build("qwen3", tmp_path / "built")
+    assert not (tmp_path / "built").exists()
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_checkpoint_has_the_shape_given_and_finite_logits_that_vary(
     tied: bool, tokenizer: Any, tmp_path: Path
@@ -179,8 +234,80 @@ def test_half_of_the_rows_say_their_own_answer_and_the_others_that_of_another_ro
     assert {*said} <= {row["answer"] for row in rows}
 
 
-def test_the_overlay_reads_what_the_rehearsal_writes() -> None:
-    config = read([PROJECT / "config.yaml", PROJECT / rehearsal.OVERLAY])
+def test_rows_keep_line_ends_that_are_none_and_missing_rows_are_named(tmp_path: Path) -> None:
+    source, written = tmp_path / "rows.jsonl", tmp_path / "written.jsonl"
+    source.write_text('{"question": "one\u0085two", "answer": ["a"]}\n', "utf-8")
+    rehearsal_rows.write(source, FIELDS, written)
+    assert [row["question"] for row in rehearsal_rows.read(written)] == ["one\u0085two"]
+    with pytest.raises(AnchorscopeError, match="these rows are missing"):
+        rehearsal_rows.write(tmp_path / "absent.jsonl", FIELDS, written)
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return read([PROJECT / "config.yaml", PROJECT / rehearsal.OVERLAY])
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_rehearsal_runs_one_cell_of_each_figure_and_a_full_one_runs_all(
+    full: bool, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[rehearsal.Chosen] = []
+    monkeypatch.setattr(rehearsal, "prepare", lambda _, chosen, *__: prepared.append(chosen))
+    options = ["--rows", "rows", "--no-table", *(["--full"] if full else [])]
+    monkeypatch.setattr(sys, "argv", ["rehearsal", *options])
+    rehearsal.main()
+    found = rehearsal.cells(prepared[0], config)
+    assert found["targets"] == [*found["figures"]] == [*rehearsal.FIGURES]
+    for name, figure in found["figures"].items():
+        published = config.figures[name]
+        whole = (figure["models"], figure["datasets"]) == (published.models, published.datasets)
+        assert whole if full else len(figure["models"]) == 1
+
+
+def test_the_table_says_what_became_of_the_rows(
+    tokenizer: Any, config: Config, tmp_path: Path
+) -> None:
+    tokenizer.save_pretrained(tmp_path / "llama-3")
+    rows = [
+        {"question": f"In which year did Ann{n} Lund{n} write it?", "answer": [str(1900 + n)]}
+        for n in range(12)
+    ]
+    path = tmp_path / "rows.jsonl"
+    answered = rehearsal_rows.answered(rows, FIELDS)
+    path.write_text("".join(json.dumps(row) + "\n" for row in answered), "utf-8")
+    dataset = config.datasets["nq"].model_copy(update={"local": str(path)})
+    tried = [tried_tokenizers.Family("llama-3", "few_shot", "llama-3.2-1b")]
+    (cell,) = found = [*tried_tokenizers.cells(tmp_path, {"nq": dataset}, tried)]
+    assert (cell["asked"], cell["found"], cell["lost"], cell["dropped"]) == (12, 12, 0, {})
+    assert cell["closing"] == ["\n\n"] and cell["anchor"] > 0 and cell["rest"] > 0
+    table = tried_tokenizers.table(found)
+    assert r'llama-3, few_shot | `"\n\n"` | ' in table and "nq | 12 | 0 | 0 | 1.000 | 0 | " in table
+    assert "nq | asked words 12, " in table
+
+
+def test_numbers_that_differ_between_tokenizers_are_a_range_and_bars_are_escaped() -> None:
+    counted = ("round trips", "offsets", "lost", "pairs", "anchor", "rest")
+    cell = dict.fromkeys(counted, 0) | {"closing": ["<|im_end|>"], "rules": {}, "dropped": {}}
+    cell |= {"style": "chat", "dataset": "nq", "asked": 1000, "found": 1000}
+    every = [cell | {"tokenizer": name, "rebuilt": n} for name, n in (("a", 17), ("b", 1600))]
+    table = tried_tokenizers.table(every)
+    assert "nq | 1,000 | 0 | 0 | 1.000 | 0 | 17–1,600 | 0 | none" in table
+    assert r'`"<\|im_end\|>"`' in table
+
+
+def test_lost_characters_and_wrong_offsets_are_counted(tokenizer: Any, tmp_path: Path) -> None:
+    rows = pd.DataFrame({"question": ["the 東京", "e\u0301", " the"], "response": ["é", "a", None]})
+    counts = {"round trips": 0, "offsets": 0}
+    assert tried_tokenizers.unlike(tokenizer, rows) == counts
+    composing = tiny("qwen3", tmp_path)  # makes one character of the letter and its accent
+    assert tried_tokenizers.unlike(composing, rows)["round trips"] == 1
+    trims = processors.ByteLevel(trim_offsets=True)  # leaves spaces out of the offsets
+    tokenizer.backend_tokenizer.post_processor = trims
+    assert tried_tokenizers.unlike(tokenizer, rows) == counts | {"offsets": 3}
+
+
+def test_the_overlay_reads_what_the_rehearsal_writes(config: Config) -> None:
     for model in rehearsal.TOKENIZERS:
         assert Path(config.models[model].local) == rehearsal.HERE / "checkpoints" / model
     for name in (*rehearsal.ROWS, "generated"):
