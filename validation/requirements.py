@@ -47,12 +47,9 @@ CHECKS: Checks = {
         _of("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
         _of("share of the pair", "share_pair", 0.3),
         _of("pair term of gold answers", "pair_gold", 0.6),
+        *(_of(f"pair term at layer {n}", "pair_right", -0.05, 0.05, layer=n) for n in range(3)),
         *(
-            _of(f"{what} at layer {n}", column, -0.05, 0.05, layer=n)
-            for what, column in {
-                "pair term": "pair_right",
-                "pair term of gold answers": "pair_gold",
-            }.items()
+            _of(f"pair term of gold answers at layer {n}", "pair_gold", -0.05, 0.05, layer=n)
             for n in range(3)
         ),
     ),
