@@ -16,7 +16,7 @@ from anchorscope.storage.errors import stale
 from validation.calibration import AGAINST_PRIOR, DEFAULT_READOUT
 from validation.checks import Check, judge
 
-COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
+COLUMNS = ("requirement", "scope", "model", "dataset", "required", "measured", "holds")
 OF_CELL, OF_MEAN = "cell", "mean"
 """Scopes of a check: every cell, or the mean over several cells."""
 Checks = Mapping[str, Sequence[Check]]
@@ -112,7 +112,7 @@ def in_words(checked: pd.DataFrame) -> str:
     for row in checked[checked["holds"].eq(False)].to_dict("records"):
         measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
         sentences.append(
-            f"Missed: {row['floor']}, {row['scope']}, {row['model']} on {row['dataset']}: "
+            f"Missed: {row['requirement']}, {row['scope']}, {row['model']} on {row['dataset']}: "
             f"{measured}, required {row['required']}."
         )
     return "\n".join(sentences)
