@@ -8,8 +8,8 @@
 #                                                    the recipe's hash
 #      results/calibration/truth/<model>/<dataset>.parquet   which pathway each sample really uses
 #      results/calibration/calibration/<model>/<dataset>.csv
-#      results/tables/{calibration,calibration-floors,null-controls}.csv
-#      results/tables/{calibration-experiments,calibration-experiments-floors,reproduction}.csv
+#      results/tables/{calibration,calibration-requirements,null-controls}.csv
+#      results/tables/{calibration-experiments,calibration-experiments-requirements,reproduction}.csv
 #      results/figures/calibration.{vl.json,html,svg,pdf,png}
 
 from validation import null_worlds
@@ -147,7 +147,7 @@ rule calibration_table:
         cells=paths.of_calibration("calibration", ".csv"),
     output:
         table=f"{ROOT}/tables/calibration.csv",
-        checks=f"{ROOT}/tables/calibration-floors.csv",
+        checks=f"{ROOT}/tables/calibration-requirements.csv",
         provenance=f"{ROOT}/tables/calibration.csv.provenance.json",
     log:
         f"{ROOT}/logs/calibration/table.log",
@@ -196,7 +196,7 @@ rule experiment_calibration:
         truth=paths.of_calibration("truth", ".parquet"),
     output:
         table=f"{ROOT}/tables/calibration-experiments.csv",
-        checks=f"{ROOT}/tables/calibration-experiments-floors.csv",
+        checks=f"{ROOT}/tables/calibration-experiments-requirements.csv",
         provenance=f"{ROOT}/tables/calibration-experiments.csv.provenance.json",
     log:
         f"{ROOT}/logs/experiment_calibration.log",

@@ -97,10 +97,10 @@ def cell(
                 "probe_auc": [auc(s[learned], known[0]) for s in readout.clean],
                 "answer_auc": auc(known[1], known[0]),
                 "verdict_accuracy": intervals.mean_known(known[2], 0),
-                "flip_share": _mean(flip, row),
-                "random_flip_share": _mean(random_flip, row),
-                "sensitivity": _mean(flip, q),
-                "specificity": 1 - _mean(flip, a),
+                "flip_share": intervals.mean_known(flip[:, row], -1),
+                "random_flip_share": intervals.mean_known(random_flip[:, row], -1),
+                "sensitivity": intervals.mean_known(flip[:, q], -1),
+                "specificity": 1 - intervals.mean_known(flip[:, a], -1),
                 **intervals.estimate("pathway_auc", compared, level),
             }
             frames.append(pd.DataFrame(here | rows))
@@ -156,8 +156,3 @@ def _flips(readout: Readout, condition: str) -> np.ndarray:
     if effects is None:
         return np.full(readout.clean.shape, np.nan)
     return np.where(effects.measured, effects.flip.mean(0), np.nan)
-
-
-def _mean(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return the mean of a group's known values at each layer."""
-    return intervals.mean_known(values[:, group], axis=-1)

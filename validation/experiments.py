@@ -91,11 +91,10 @@ def of_experiment(
     records = []
     for names, part in per_sample.groupby(keys, sort=False):
         key = dict(zip(keys, names, strict=True))
-        rows = part.set_index("id").reindex(ordered["id"])
-        value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
+        rows = part.set_index("id")[["value", "control"]].reindex(ordered["id"]).astype(float)
+        value, control = rows.to_numpy().T
         counted = ~np.isnan(value + control)
-        record = key | {"n": int(counted.sum())}
-        record |= {"value": _mean_of(value[counted]), "control": _mean_of(control[counted])}
+        record = key | {"n": int(counted.sum()), **rows[counted].mean()}
         if planted is not None:
             record |= _by_truth(value, control, planted, drawn, level)
         if pairs is not None:
@@ -117,27 +116,21 @@ def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """
     ordered, frames = samples.in_order(answers), []
     for readout in samples.readouts(scores, ordered):
-        cut, random = (readout.effects[name] for name in (KNOCKOUT, "random"))
         counted = control_is_complete(readout, ordered, KNOCKOUT)
         columns = {"id": ordered["id"], **readout.key, "layer": readout.headline}
         columns |= {"arm": KNOCKOUT, "measure": "logit"}
-        for name, effects in (("value", cut), ("control", random)):
-            moved = -effects.delta_logit[:, readout.headline].mean(axis=0)
+        for name, condition in (("value", KNOCKOUT), ("control", "random")):
+            moved = -readout.effects[condition].delta_logit[:, readout.headline].mean(axis=0)
             columns[name] = np.where(counted, moved, np.nan)
         frames.append(pd.DataFrame(columns)[list(PER_SAMPLE_COLUMNS)])
     return stacked(frames, PER_SAMPLE_COLUMNS)
-
-
-def _mean_of(values: np.ndarray) -> float:
-    """Return the mean of the known values."""
-    return float(intervals.mean_known(values.ravel(), 0))
 
 
 def _by_truth(
     value: np.ndarray, control: np.ndarray, planted: pd.DataFrame, drawn: ClusterDraws, level: float
 ) -> dict[str, object]:
     """Return the columns that compare samples of truth Q with samples of truth A."""
-    kind = planted["kind"].to_numpy()
+    by_kind = pd.Series(value).groupby(planted["kind"].to_numpy()).mean()
     pathway = planted["truth"].where(planted["kind"].isin(world.SCORED_KINDS)).to_numpy()
     counted = ~np.isnan(value + control)
     q, a = (counted & (pathway == name) for name in ("Q", "A"))
@@ -149,7 +142,7 @@ def _by_truth(
         **intervals.estimate("auc", aucs, level),
         "control_auc": of_control[0],
         **intervals.estimate("auc_gain", aucs - of_control, level),
-        **{name: _mean_of(value[kind == name]) for name in world.SCORED_KINDS},
+        **by_kind.reindex([*world.SCORED_KINDS]),
     }
 
 

@@ -64,8 +64,7 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
 
 def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
     """Return the panel of one measure by read-out."""
-    points = data.numbered(rows, column, n="n_truth_q")
-    points = points[points["value"].notna()]
+    points = data.numbered(rows, column, n="n_truth_q").dropna(subset="value")
     points = points.filter([*TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
     axis = Axis(title, ((0, 1), [0, 0.25, 0.5, 0.75, 1]), number=".2f")
     under = partial(_required, column=column)

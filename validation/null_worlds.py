@@ -47,7 +47,7 @@ FEATURES: dict[str, Sequence[Any]] = {
     ),
     "order": (*_PLACES, *((second, first) for first, second in _PLACES)),
     "answer": range(24),
-    "closer": (".",),
+    "closer": (".",),  # only one; dealing it out keeps the later draws as they are
 }
 KINDS = (
     "When did {subject} first find the {property}?",

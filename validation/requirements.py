@@ -16,7 +16,7 @@ from anchorscope.storage.errors import stale
 from validation.calibration import AGAINST_PRIOR, DEFAULT_READOUT
 from validation.checks import Check, judge
 
-COLUMNS = ("floor", "scope", "model", "dataset", "required", "measured", "holds")
+COLUMNS = ("requirement", "scope", "model", "dataset", "required", "measured", "holds")
 OF_CELL, OF_MEAN = "cell", "mean"
 """Scopes of a check: every cell, or the mean over several cells."""
 Checks = Mapping[str, Sequence[Check]]
@@ -47,12 +47,9 @@ CHECKS: Checks = {
         _of("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
         _of("share of the pair", "share_pair", 0.3),
         _of("pair term of gold answers", "pair_gold", 0.6),
+        *(_of(f"pair term at layer {n}", "pair_right", -0.05, 0.05, layer=n) for n in range(3)),
         *(
-            _of(f"{what} at layer {n}", column, -0.05, 0.05, layer=n)
-            for what, column in {
-                "pair term": "pair_right",
-                "pair term of gold answers": "pair_gold",
-            }.items()
+            _of(f"pair term of gold answers at layer {n}", "pair_gold", -0.05, 0.05, layer=n)
             for n in range(3)
         ),
     ),
@@ -115,7 +112,7 @@ def in_words(checked: pd.DataFrame) -> str:
     for row in checked[checked["holds"].eq(False)].to_dict("records"):
         measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
         sentences.append(
-            f"Missed: {row['floor']}, {row['scope']}, {row['model']} on {row['dataset']}: "
+            f"Missed: {row['requirement']}, {row['scope']}, {row['model']} on {row['dataset']}: "
             f"{measured}, required {row['required']}."
         )
     return "\n".join(sentences)

@@ -27,10 +27,8 @@ else:
     Readout = Literal[READOUTS]
     StyleName = Literal[tuple(STYLES)]
 Claim = Literal["signal", "interaction", "own_answer", "truth", "through_eq"]
-WorldStyle = Literal[
-    "relation", "trivia", "two_hop", "search",
-    "null-additive", "null-order", "null-type", "null-familiar",
-]  # fmt: skip
+NullStyle = Literal["null-additive", "null-order", "null-type", "null-familiar"]
+WorldStyle = Literal["relation", "trivia", "two_hop", "search", NullStyle]
 Item = TypeVar("Item")
 
 

@@ -104,7 +104,7 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
         "layers_without_signal": [int(k) for k in everyone["layer"][~true(everyone["signal"])]],
         "prompt_end_auc": _number(beside["prompt_end_auc"]),
         "flips": _flips(beside, here),
-        "published": _random_tokens(contrasts[contrasts["layer"] == layer]),
+        "random_tokens": _random_tokens(contrasts[contrasts["layer"] == layer]),
         "crossing": {"source": source} if len(swapped) else None,
         "delta_p": _delta_p(here),
     }

@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import get_args
 
 from anchorscope.config.readouts import Pair
+from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
 from anchorscope.experiments.crossing.claims import SAYS, YES
@@ -66,7 +68,7 @@ def text(config: Config, figure: str) -> str:
     ]
     datasets = [config.datasets[key] for key in asked.datasets]
     fields = [(one.label, one.fields) for one in datasets if one.fields]
-    given = [one.label for one in datasets if one.world and one.world.style.startswith("null-")]
+    given = [one.label for one in datasets if one.world and one.world.style in get_args(NullStyle)]
     # a model that reads another's answers has that model's prompts
     answering = [config.models[key].answers_of or key for key in asked.models]
     about = About(

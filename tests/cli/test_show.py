@@ -63,7 +63,7 @@ def test_show_says_what_the_tables_hold(run, built):
     }
     at = contrasts[(contrasts["layer"] == head["layer"]) & (contrasts["quantity"] == "share")]
     shown = {"exact": at["under"].item() / 100, "random": at["beside"].item() / 100}
-    assert found["published"] == pytest.approx(shown | {"n": 900})
+    assert found["random_tokens"] == pytest.approx(shown | {"n": 900})
     assert [*found["claims"]] == [*SAYS]
     for row in claims.to_dict("records"):
         reason = "" if pd.isna(row["reason"]) else row["reason"]

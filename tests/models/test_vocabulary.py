@@ -24,7 +24,7 @@ QUESTION = "Q: What is George  Rankin's occupation? A:"
 def test_a_tokenizer_reads_what_its_file_says_whatever_class_is_declared(
     family: str, name: str, checkpoint: Any, tmp_path: Path
 ) -> None:
-    """The first two by transformers alone, too: what its floor in pyproject.toml is for."""
+    """The first two by transformers alone, too: what its least version in pyproject.toml is for."""
     folder = shutil.copytree(checkpoint(family), tmp_path / "model")
     edit(folder, "tokenizer_config.json", tokenizer_class=name)
     file = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))

@@ -92,7 +92,7 @@ def test_matched_patches_alone_must_be_empty_in_a_null_control(value: float, hol
     cell = {"model": "n", "dataset": "d", "control": 0.1, "n": 50, "value": value}
     rows = table(*(key | cell for key in (MATCHED, PLACEBO, FLOW)))
     (empty,) = check(rows, [], {"null": NULL}).to_dict("records")
-    assert (empty["scope"], empty["floor"]) == ("empty", "patching matched: flips")
+    assert (empty["scope"], empty["requirement"]) == ("empty", "patching matched: flips")
     assert empty["holds"] == holds
     # Probes of shuffled labels have no rows of their own here.
     assert check(rows, [], {"null": NULL | {"shuffled": True}}).empty

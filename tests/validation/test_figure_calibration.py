@@ -1,4 +1,4 @@
-"""The figure of the calibration: headline rows, floors, the default read-out, and blanks told."""
+"""The figure of the calibration: headline rows, requirements, default read-out, blanks told."""
 
 from typing import Any
 

@@ -2,13 +2,13 @@
 
 import re
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
 
 from anchorscope.anchors import labels, question_anchors
-from anchorscope.config.sections import WorldSettings
+from anchorscope.config.sections import NullStyle, WorldSettings
 from anchorscope.questions import datasets, world
 from validation import null_worlds
 from validation.null_worlds import FEATURES, FOLLOWS
@@ -53,6 +53,10 @@ def features(table: pd.DataFrame) -> pd.DataFrame:
     values = pd.DataFrame([places(row) for row in table.to_dict("records")])
     varying = values.loc[:, values.nunique() > 1]
     return varying.ge(varying.nunique() / 2, axis="columns")
+
+
+def test_the_config_names_the_styles_of_null_worlds() -> None:
+    assert set(get_args(NullStyle)) == FOLLOWS.keys()
 
 
 @pytest.mark.parametrize("style", BY_HALVES)

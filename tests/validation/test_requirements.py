@@ -43,7 +43,7 @@ def test_every_requirement_is_checked_in_every_cell_and_in_the_mean_of_every_mod
     found = requirements.check_calibration(calibrated())
     assert list(found.columns) == list(requirements.COLUMNS) and found["holds"].all()
     for scope, names in (("cell", {"x", "y"}), ("mean", {"all"})):
-        checked = found[found["scope"] == scope].groupby(["model", "dataset"])["floor"]
+        checked = found[found["scope"] == scope].groupby(["model", "dataset"])["requirement"]
         assert {*checked.groups} == {(model, name) for model in "ab" for name in names}
         for _, whats in checked:
             assert whats.tolist() == [one.what for one in requirements.CHECKS[scope]]
@@ -63,9 +63,9 @@ def test_a_requirement_is_missed_by_what_lies_outside_its_bounds_or_was_not_meas
 ) -> None:
     found = requirements.check_calibration(calibrated(**{column: value}))
     columns = {one.what: one.column for one in requirements.CHECKS["cell"]}
-    lost = found[~found["holds"]].replace({"floor": columns})
+    lost = found[~found["holds"]].replace({"requirement": columns})
     assert set(lost["model"]) <= {"a"}
-    assert {*zip(lost["floor"], lost["scope"], strict=True)} == {(column, s) for s in scopes}
+    assert {*zip(lost["requirement"], lost["scope"], strict=True)} == {(column, s) for s in scopes}
     assert ("not measured" in requirements.in_words(found)) == np.isnan(value)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from anchorscope.experiments.crossing.claims import NOT_OWN, SAYS
 from validation.simulations import claims
 
 
@@ -13,7 +14,14 @@ def test_every_simulated_world_is_judged():
             found = claims.judge(world, (15, 60), 0, True)
             told = {one.verdict for one in found.values()}
             assert told <= {"yes", "no", "too few", "not measured", "by design"}, name
-            assert {*group.false, *group.true} <= {*found} <= {*claims.CLAIMS}
+            assert {*group.false, *group.true} <= {*found} <= {*SAYS}
+
+
+def test_of_given_answers_nothing_is_claimed_that_asks_for_the_models_own():
+    (world,) = claims.GROUPS["given answers"].worlds.values()
+    found = claims.judge(world, (15, 60), 0, False)
+    assert {found[name].reason for name in ("own_answer", "truth")} == {NOT_OWN}
+    assert found["interaction"].verdict == "yes"
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,8 @@ def test_the_report_and_a_detector_are_made_once_and_the_detector_scores_like_it
     tiny_run, tmp_path
 ):
     built = tiny_run.copy(tmp_path / "clone")
-    built.build("report", "detectors")
+    done = said(built.run("tiny", "report", "detectors"))
+    assert done.splitlines()[-1] == "tiny, for a paper: results/figures/tiny.methods.md"
     assert built.planned("report", "detectors") == {}
     folder = built.results / "detectors/tiny-llama/tiny-world/probe"
     detector = Detector.load(folder)

@@ -109,7 +109,7 @@ def test_every_claim_has_one_verdict_in_the_tables_of_cell_and_figure(tiny_run):
 
 
 def test_nothing_cut_moves_nothing(tiny_run):
-    """`noop`: another batch and no additive mask leave ΔP at the floor of numerical noise."""
+    """`noop`: another batch and no additive mask leave ΔP at numerical noise."""
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     noop = table[(table["condition"] == "noop") & (table["anchor"] == "all")]
     assert len(noop) == LAYERS * len(READOUTS)

@@ -37,12 +37,9 @@ class Scene:
         self.n = {"right": n_right, "wrong": n_wrong, "gold": n_wrong}
         self.question = self.by_question()
         self.texts, self.answer = {}, {}
-        common = 1 / np.arange(1, TEXTS + 1) ** 0.7
         for role, n in self.n.items():
-            texts = random.choice(TEXTS, size=(2, n), p=common / common.sum())
-            own = random.normal(size=texts.shape)
-            self.answer[role] = MEANS[role] + 0.8 * random.normal(size=TEXTS)[texts] + 0.6 * own
-            self.texts[role] = texts
+            self.texts[role], effect = answers(random, n)
+            self.answer[role] = MEANS[role] + effect
         self.log_p = self.likelihood({"right": 3.0, "wrong": 3.0, "gold": 3.0})
         self.features: Values = {}
 
@@ -80,10 +77,18 @@ class Scene:
         return found | {names[role]: texts for role, texts in self.texts.items()}
 
 
-def alike(random: Rng, n: int, correlation: float = ALIKE) -> np.ndarray:
-    """Draw standard normal effects [2, n], alike in a pair."""
-    shared, own = random.normal(size=n), random.normal(size=(2, n))
+def alike(random: Rng, n: int, correlation: float = ALIKE, size: int = 2) -> np.ndarray:
+    """Draw standard normal effects [size, n], alike in a pair."""
+    shared, own = random.normal(size=n), random.normal(size=(size, n))
     return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own
+
+
+def answers(random: Rng, n: int, texts: int = TEXTS) -> tuple[np.ndarray, np.ndarray]:
+    """Draw texts and their effects, [2, n] each. Some of the usual `TEXTS` are frequent."""
+    common = 1 / np.arange(1, texts + 1) ** (0.7 if texts == TEXTS else 0)
+    drawn = random.choice(texts, size=(2, n), p=common / common.sum())
+    own = random.normal(size=(2, n))
+    return drawn, 0.8 * random.normal(size=texts)[drawn] + 0.6 * own
 
 
 def four(question: np.ndarray, answer: np.ndarray) -> np.ndarray:
@@ -145,8 +150,7 @@ def likelihood(
 def kinds(random: Rng, *n: int) -> Values:
     """Simulate scores that are higher if the answer is of the kind that the question asks for."""
     scene = Scene(random, *n)
-    fits: Values = {}
-    asked: Values = {}
+    fits, asked = Values(), Values()
     for role in ROLES:
         ask = random.integers(0, 3, size=(2, scene.n[role]))
         ask[1] = np.where(random.random(scene.n[role]) < 0.8, ask[0], ask[1])
@@ -260,3 +264,7 @@ TRUE: dict[str, World] = {
     "truth of .35 in a score that shrinks by .2": partial(truth, size=0.35, lost=0.2),
 }
 """Worlds with truth."""
+GIVEN: dict[str, World] = {
+    "truth of .35, given answers": lambda *of: truth(*of, size=0.35) | {"given": np.array(True)}
+}
+"""A world whose answers are not the model's own."""

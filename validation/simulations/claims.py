@@ -43,7 +43,6 @@ AGREE = 0.9
 
 In SmolLM2-135M-Instruct it is .91 in 194 wrong pairs of NQ, and .88 in 161 of TriviaQA.
 """
-CLAIMS = ("signal", "interaction", "own_answer", "truth", "through_eq")
 ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
 """Worlds of `NULL` whose scores compare nothing, or nothing beyond what texts tell."""
 
@@ -66,8 +65,9 @@ def judge(
     judged: dict[str, Claim] = {}
     if "gold" in found:
         judged["interaction"] = claims.interaction(found["right"])
-        judged["own_answer"] = claims.own_answer(found["wrong"], own_words=True)
-        judged["truth"] = claims.truth(found["wrong"], found["gold"], own_words=True)
+        wrong, own_words = found["wrong"], "given" not in drawn
+        judged["own_answer"] = claims.own_answer(wrong, own_words=own_words)
+        judged["truth"] = claims.truth(wrong, found["gold"], own_words=own_words)
     if "right_blocked" in found:
         by_side = {side: claims.through(found[side], found[f"{side}_blocked"]) for side in SIDES}
         judged["through_eq"] = claims.either(by_side)[1]
@@ -103,9 +103,7 @@ def _answers(drawn: Values, scores: Values) -> dict[str, Answers]:
 
 def _refitted(scores: Values, random: Rng, refits: bool) -> Values:
     """Return the scores of a probe and of its refits, [4, 1 + refits, pairs]."""
-    if not refits:
-        return {name: values[:, None] for name, values in scores.items()}
-    probes = [_probe(scores, random) for _ in range(REFITS + 1)]
+    probes = [_probe(scores, random) for _ in range(REFITS + 1)] if refits else [scores]
     return {name: np.stack([one[name] for one in probes], axis=1) for name in scores}
 
 
@@ -162,6 +160,8 @@ GROUPS: dict[str, Group] = {
     "no truth": Group(claim_worlds.NULL, ["truth"]),
     "no truth, written blind": Group(blind_worlds.CLEAN, ["truth"]),
     "no truth, form and origin of answers": Group(form_worlds.FORMS, ["truth"]),
+    "sums at a chosen layer": Group(form_worlds.CHOSEN, SUMS),
+    "given answers": Group(claim_worlds.GIVEN, SUMS[1:], SUMS[:1]),
     "truth cannot be told": Group(claim_worlds.UNTELLABLE),
     "a matter of definition, written blind": Group(blind_worlds.BORDERLINE),
     "truth": Group(claim_worlds.TRUE, true=["truth"], refits=BOTH),

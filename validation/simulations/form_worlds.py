@@ -1,13 +1,16 @@
-"""Simulated scores that read the form or the origin of answers, as in `claim_worlds`, no truth."""
+"""Worlds without truth: scores read the form or origin of answers, or a layer that was chosen."""
 
 from functools import partial
 
 import numpy as np
 
+from anchorscope.probes import intervals, samples
 from validation.simulations import claim_worlds
 from validation.simulations.claim_worlds import ANSWER, HOME, QUESTION, Rng, Scene, Values, World
+from validation.simulations.passage_worlds import FOLDS, SIDES
 
 EXAMPLES = 5  # in a prompt
+LAYERS, LAYERS_ALIKE = 28, 0.9  # correlation of what differs between layers
 
 
 def popularity(random: Rng, *n: int, correlation: float) -> Values:
@@ -59,13 +62,39 @@ def copied(random: Rng, *n: int, anew: bool, slope: float) -> Values:
     return scene.world(lambda role: scene.sums(role) + slope * scene.log_p[role] - was_there[role])
 
 
-def fades(random: Rng, *n: int, lost: float, gold: float) -> Values:
+def fades(random: Rng, *n: int, lost: float, gold: float = 0.0) -> Values:
     """Return scores that lose a share, of mean `lost`, after a strange question."""
     scene = Scene(random, *n)
     scene.answer["gold"] = scene.answer["gold"] + gold
     right, wrong = (random.uniform(0, 2 * lost, size) for size in n)
     share = {"right": right, "wrong": wrong, "gold": wrong}
     return scene.world(lambda role: scene.sums(role) * (1 - (1 - HOME) * share[role]))
+
+
+def at_chosen_layer(random: Rng, *n: int) -> Values:
+    """Return sums at one of many layers. Each fold's pairs are scored at the layer it chose."""
+    scene, scores = Scene(random, *n), {}
+    fold = {side: random.integers(0, FOLDS, scene.n[side]) for side in SIDES}
+    for role, size in scene.n.items():
+        parts = [claim_worlds.alike(random, size, LAYERS_ALIKE, LAYERS) for _ in range(8)]
+        question, answer, noise = np.split(np.stack(parts), [2, 4])
+        of_layer = 0.5 * claim_worlds.four(question, answer) + claim_worlds.NOISE * noise
+        scores[role] = scene.sums(role)[:, None] + of_layer
+    layer = chosen_layers(scores, fold)
+    found = scene.world(scene.sums) | {f"fold_{side}": places for side, places in fold.items()}
+    for role, places in (fold | {"gold": fold["wrong"]}).items():
+        found[role] = scores[role][:, layer[places], np.arange(len(places))]
+    return found
+
+
+def chosen_layers(scores: Values, fold: Values) -> np.ndarray:
+    """Return each fold's choice of layer, by the AUC of the samples outside the fold, [FOLDS]."""
+    own = np.concatenate([scores[side][place] for side in SIDES for place in (0, 3)], axis=-1)
+    of_sample = np.concatenate([np.tile(fold[side], 2) for side in SIDES])
+    wrong = np.repeat([0, 1], [2 * len(fold[side]) for side in SIDES])
+    outside = [of_sample != number for number in range(FOLDS)]
+    auc = [[intervals.auc(-s[some], wrong[some]) for some in outside] for s in own]
+    return samples.layer_of_fold(np.array(auc))
 
 
 FIRST_RARER = {"right": 4.0, "wrong": 3.0, "gold": 2.0}
@@ -79,13 +108,11 @@ FORMS: dict[str, World] = {
     "copied from examples, likelihood read": partial(copied, anew=False, slope=0.2),
     "copied from the question's examples": partial(copied, anew=True, slope=0.0),
     "copied from the question's examples, likelihood read": partial(copied, anew=True, slope=0.2),
-    **{
-        f"fades by {lost} on average{', golds score high' * bool(gold)}": partial(
-            fades, lost=lost, gold=gold
-        )
-        for lost in (0.2, 0.4)
-        for gold in (0.0, 1.0)
-    },
+    "fades by 0.2 on average": partial(fades, lost=0.2),
+    "fades by 0.2 on average, golds score high": partial(fades, lost=0.2, gold=1.0),
+    "fades by 0.4 on average": partial(fades, lost=0.4),
+    "fades by 0.4 on average, golds score high": partial(fades, lost=0.4, gold=1.0),
     "shrinks to the wrong answers' mean by 0.3": partial(claim_worlds.additive, lost=0.3, to=-0.5),
 }
 """Worlds in which answers differ in form or origin."""
+CHOSEN: dict[str, World] = {"sums, layer chosen with the answers": at_chosen_layer}

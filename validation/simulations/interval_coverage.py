@@ -67,11 +67,10 @@ def pathways(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], np.
 
 def _asked(z: np.ndarray) -> pd.DataFrame:
     """Return answers with these labels, two for each subject."""
-    columns = {
-        "id": [f"i{i:05}" for i in range(len(z))],
-        "question": [f"q{i}" for i in range(len(z))],
-    }
-    return pd.DataFrame(columns | {"subject": [f"s{i // 2}" for i in range(len(z))], "label": z})
+    places = range(len(z))
+    ids, questions = [f"i{i:05}" for i in places], [f"q{i}" for i in places]
+    subjects = [f"s{i // 2}" for i in places]
+    return pd.DataFrame({"id": ids, "question": questions, "subject": subjects, "label": z})
 
 
 def _scored(
@@ -103,8 +102,7 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
         for quantity, (anchor, column, ends) in CURVE.items():
             values = rows.loc[anchor, [column, f"{ends}_low", f"{ends}_high"]]
             records.append((quantity, name, *values))
-        found = analysis.table(contrasts, scored, answers, **given)
-        paired = found[found["contrast"] == "knockout-random"].set_index("quantity")
+        paired = analysis.table(contrasts, scored, answers, **given).set_index("quantity")
         for quantity, column in CONTRASTS.items():
             records.append((quantity, name, *paired.loc[column, ENDS]))
     return pd.DataFrame(records, columns=COLUMNS)

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anchorscope.experiments.crossing.damage import LEAST_PART
+from validation.simulations import claim_worlds
 from validation.simulations.claim_worlds import ANSWER, HOME, MEANS, NOISE, Rng, Values, alike, four
 
 SIDES = ("right", "wrong")
-FRAMES, TEXTS, FOLDS = 40, 300, 5  # templates of the questions, distinct answers, outer folds
+FRAMES, FOLDS = 40, 5  # templates of the questions, outer folds
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Passage:
     tied: tuple[float, float] = (0.0, 0.0)
     same_frame: float = 0.0  # share of pairs whose questions differ in E_Q alone
     mirrored: float = 0.0  # share of pairs that come in two wordings
-    texts: int = TEXTS  # number of distinct answers
+    texts: int = claim_worlds.TEXTS  # number of distinct answers
 
     def __call__(self, random: Rng, *n: int) -> Values:
         """Simulate right and wrong pairs."""
@@ -57,9 +58,9 @@ class Passage:
         fold = random.choice(FOLDS, size=n)
         fold[second] = fold[second - 1]
         more = random.uniform(-1, 1, size=n)  # kept than of other pairs
-        texts, effect = self.answers(random, n)
+        texts, effect = claim_worlds.answers(random, n, self.texts)
         texts[:, second], effect[:, second] = texts[:, second - 1], effect[:, second - 1]
-        answer = MEANS[side] + effect * (1 + self.tied[0] * more)
+        answer = MEANS[side] + self.answer * effect * (1 + self.tied[0] * more)
         size = pair * random.gamma(2, 0.5, size=n) * (1 - self.tied[1] * more)
         inside = four(alike(random, n), answer) + 2 * size * HOME
         noise = self.noise * random.normal(size=(2, 4, n))
@@ -93,15 +94,7 @@ class Passage:
 
     def squeezed(self, scores: np.ndarray) -> np.ndarray:
         """Return scores that lie below the ceiling."""
-        no_ceiling = np.isinf(self.ceiling)
-        return scores if no_ceiling else self.ceiling * np.tanh(scores / self.ceiling)
-
-    def answers(self, random: Rng, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw texts and their effects, [2, n] each; some texts are frequent."""
-        common = 1 / np.arange(1, self.texts + 1) ** (0.7 if self.texts == TEXTS else 0)
-        texts = random.choice(self.texts, size=(2, n), p=common / common.sum())
-        own = random.normal(size=(2, n))
-        return texts, self.answer * (0.8 * random.normal(size=self.texts)[texts] + 0.6 * own)
+        return scores if np.isinf(self.ceiling) else self.ceiling * np.tanh(scores / self.ceiling)
 
     def asked(
         self, random: Rng, same: np.ndarray, second: np.ndarray, n: int
@@ -124,14 +117,11 @@ NOTHING: dict[str, Passage] = {
     **{f"shrinks by {lost}": Passage(kept=(1 - lost,)) for lost in (0.1, 0.3, 0.5, 0.85)},
     "shrinks by 0.3, small pair terms": Passage(pair=SMALL),
     "shrinks by 0.5, small pair terms": replace(EVEN, pair=SMALL),
-    **{
-        f"ceiling of {ceiling}, damage before it": replace(EVEN, ceiling=ceiling)
-        for ceiling in (1.0, 2.0, 4.0)
-    },
-    **{
-        f"ceiling of {ceiling}, damage behind it": replace(EVEN, ceiling=ceiling, after=True)
-        for ceiling in (1.0, 2.0)
-    },
+    "ceiling of 1.0, damage before it": replace(EVEN, ceiling=1.0),
+    "ceiling of 2.0, damage before it": replace(EVEN, ceiling=2.0),
+    "ceiling of 4.0, damage before it": replace(EVEN, ceiling=4.0),
+    "ceiling of 1.0, damage behind it": replace(EVEN, ceiling=1.0, after=True),
+    "ceiling of 2.0, damage behind it": replace(EVEN, ceiling=2.0, after=True),
     "noisy scores": replace(EVEN, noise=1.0),
     "small answer terms": replace(EVEN, answer=0.3),
     "no answer terms": replace(EVEN, answer=0.0, lasting=0.0),
@@ -173,13 +163,11 @@ UNTELLABLE: dict[str, Passage] = {
 }
 """Worlds in which blocking damages the pair term more than the answer term."""
 PASSES: dict[str, Passage] = {
-    **{
-        f"{share} passes, {kept} is kept{', small pair terms' * small}": Passage(
-            passes=passes, kept=(kept,), pair=SMALL if small else (1.0, 1.0)
-        )
-        for share, passes, parts in (("all", 1.0, (1.0, 0.7, 0.3)), ("half", 0.5, (1.0, 0.7)))
-        for small in (False, True)
-        for kept in parts
-    }
+    f"{share} passes, {kept} is kept{', small pair terms' * small}": Passage(
+        passes=passes, kept=(kept,), pair=SMALL if small else (1.0, 1.0)
+    )
+    for share, passes, parts in (("all", 1.0, (1.0, 0.7, 0.3)), ("half", 0.5, (1.0, 0.7)))
+    for small in (False, True)
+    for kept in parts
 }
 """Worlds in which the pair term, or half of it, passes through E_Q."""

@@ -7,34 +7,31 @@ and of those that do not (A) is in percentage points. Without selection, Q − A
 """
 
 import argparse
+from itertools import product
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.analysis import table
 from anchorscope.experiments.knockout import curve
-from anchorscope.experiments.tables import rows_where
 
-World = tuple[float, float, float]
-"""Mean and standard deviation of the score towards the true label, and of Δlogit, in logits."""
 PROBES = {"weak": (0.4, 0.94), "fair": (0.8, 1.11), "good": (1.5, 1.36), "sure": (4.6, 1.66)}
+"""Mean and standard deviation of the score towards the true label, in logits.
+
+The AUC is about .73, .85, .94 and 1. `sure` probes score like those of the calibration models
+(median |s| 4.6), which random tokens move by 0.5 to 0.9: slight noise.
+"""
 NOISES = {"slight": 0.9, "strong": 1.85}
-WORLDS: dict[str, World] = {
-    f"{probe} probe, {noise} noise": (*PROBES[probe], NOISES[noise])
-    for probe in PROBES
-    for noise in NOISES
-}
-"""Their probes have AUC of about .73, .85, .94 and 1. The `sure` ones score like those of the
-calibration models (median |s| 4.6), which random tokens move by 0.5 to 0.9: slight noise."""
+"""Standard deviation of Δlogit."""
 
 
-def simulate(world: World, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def simulate(probe: str, noise: str, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Draw scores, clean and under the knockout, and answers."""
-    evidence, spread, noise = world
     random = np.random.default_rng(seed)
+    evidence, spread = PROBES[probe]
     z = np.arange(n) % 2
     clean = (2 * z - 1) * evidence + random.normal(size=n) * spread
-    moved = clean + random.normal(size=n) * noise
+    moved = clean + random.normal(size=n) * NOISES[noise]
     ids = [f"{i:07}" for i in range(n)]
     scores = pd.concat(
         pd.DataFrame({"id": ids, "layer": 0, "condition": name, "s": s})
@@ -43,14 +40,11 @@ def simulate(world: World, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFram
     return scores, pd.DataFrame({"id": ids, "question": ids, "label": z})
 
 
-def selection(world: World, n: int = 40_000, seed: int = 0) -> dict[str, float]:
+def selection(probe: str, noise: str, n: int, seed: int = 0) -> dict[str, float]:
     """Measure the share of flips, ΔP of `Q` and `A`, and `probe_auc`, by the code of curves."""
-    points = table(curve.curve, *simulate(world, n, seed), draws=2)
-    points = rows_where(points, grouping="per_layer").set_index("anchor")
+    points = table(curve.curve, *simulate(probe, noise, n, seed), draws=2).set_index("anchor")
     q, a = points.loc[["Q", "A"], "delta_p"]
-    flips = points.loc["Q"]
-    groups = {"share": flips["share"], "Q": q, "A": a, "Q - A": q - a}
-    return {**groups, "probe_auc": flips["probe_auc"]}
+    return {**points.loc["Q", ["share", "probe_auc"]], "Q": q, "A": a, "Q - A": q - a}
 
 
 def main() -> None:
@@ -58,7 +52,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--samples", type=int, default=40_000)
     n = parser.parse_args().samples
-    found = {name: selection(world, n) for name, world in WORLDS.items()}
+    worlds = product(PROBES, NOISES)
+    found = {f"{probe} probe, {noise} noise": selection(probe, noise, n) for probe, noise in worlds}
     print(pd.DataFrame(found).T.round(3).to_string())
 
 

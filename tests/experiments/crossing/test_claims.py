@@ -177,9 +177,15 @@ def likelihood_with_a_slope_of_its_own() -> tuple[Answers, Answers]:
     return wrong, replace(gold, log_p=log_p, scores=gold.scores + 0.5 * log_p[:, None])
 
 
+def golds_that_overlap_with_their_questions() -> tuple[Answers, Answers]:
+    wrong, gold = wrong_and_gold(500, home=0.7)
+    return wrong, replace(gold, imitated=np.random.default_rng(2).normal(0.6, 0.5, size=500))
+
+
 @pytest.mark.parametrize(
     ("world", "deceived", "fails"),
     [
+        (golds_that_overlap_with_their_questions, "gold_wrong", "above_text"),
         (lost_behind_strange_questions, "gold_wrong", "gold_wrong_equal"),
         (a_curve_of_the_log_probability, "gold_wrong", "gold_wrong_equal"),
         (golds_below_own_wrong_answers, "gold_wrong_equal", "gold_wrong"),

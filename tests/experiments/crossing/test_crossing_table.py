@@ -14,6 +14,7 @@ from anchorscope.experiments import analysis
 from anchorscope.experiments.crossing import claims, table
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY, Intervention
+from anchorscope.probes.bands import Draws
 from anchorscope.storage.errors import AnchorscopeError
 
 N = 240
@@ -302,6 +303,19 @@ def test_the_signal_is_judged_against_what_is_hardest_to_beat(
     assert (row["verdict"], row["reason"]) == (verdict, reason)
     assert row["p"] == strength["margin_p"] and row["estimate"] == strength["margin"]
     assert strength["signal"] == (verdict == "yes") == (row["ci_low"] > 0)
+
+
+def test_without_refits_each_claim_has_the_verdict_or_reason_of_fixed_probes() -> None:
+    """`refits: 0` leaves draws without samples and scores."""
+    (scores, given), told = planted(truth=1.0, answer=1.0, kept=0.6), known(0.0)
+    none = Draws(IDS.astype(object), np.zeros((0, N), dtype=np.int64))
+    found, fixed = (
+        judged(table.tables(analysed(scores, given, floors=told, refits=refits)))
+        for refits in (none, None)
+    )
+    pd.testing.assert_frame_equal(found, fixed)
+    assert found["verdict"].tolist() == ["yes", "yes", "no", "yes", "yes"]
+    assert found.loc["own_answer", "reason"] == claims.EXPLAINED["pair"]
 
 
 def test_with_one_label_alone_there_is_no_signal_to_judge() -> None:

@@ -1,5 +1,7 @@
 """How much blocking takes of the pair term beyond damage, and what is claimed to pass."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -154,8 +156,41 @@ def test_what_passes_through_the_blocked_tokens_is_claimed_beyond_damage(kept: o
         assert found.verdict == claims.YES and found.n == 150
         assert found.estimate.value == pytest.approx(100 * passes, abs=5)
         assert found.estimate.low > 20
-    found = through(*world(kept=kept, passes=0.05))
-    assert (found.verdict, found.reason) == (claims.NO, "general damage may explain it")
+    for passes in (0.05, 0.15):  # less than a fifth
+        found = through(*world(kept=kept, passes=passes))
+        assert (found.verdict, found.reason) == (claims.NO, "general damage may explain it")
+
+
+FALLS, RISES = [1, 1, 1, 1, 0.05], [0.05, 0.05, 1, 1, 1]
+"""What is left of scores by fold."""
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept", "pair", "blocked", "imitated"),
+    [
+        ("pair", FALLS, [1, 1, 1, 1, -4], 0.0, -5.0),
+        ("above_text", FALLS, [1, 1, 1, 1, 1], 0.0, 2.0),
+        ("kept", RISES, [4, 4, -0.2, -0.2, -0.2], -3.0, 0.0),
+    ],
+)
+def test_each_condition_alone_can_take_the_claim_that_something_passes(
+    condition: str, kept: list, pair: list, blocked: float, imitated: float
+) -> None:
+    """`pair` by fold and `blocked` are the mean pair terms, clean and blocked."""
+    clean, cut, fold = world(kept=kept, passes=1.0)
+    own = answers(clean + four(pair=np.array(pair)[fold] - 1.0), fold)
+    own = replace(own, imitated=np.full(len(fold), imitated))
+    found = claims.through(own, answers(cut + four(pair=np.full(len(fold), blocked)), fold))
+    assert [name for name, step in found.steps.items() if step.p >= 0.05] == [condition]
+    assert (found.verdict, found.reason) == (claims.NO, claims.EXPLAINED[condition])
+
+
+def test_where_the_score_hardly_reads_the_answer_nothing_is_drawn() -> None:
+    gone, there = (damaged(*world(kept=kept)) for kept in (0.05, 0.7))
+    assert 0 < gone.mean_left().value < 0.1 and not gone.readable
+    for name in ("value", "low", "high"):
+        assert np.isnan(getattr(gone.corrected(), name))
+        assert np.isfinite(getattr(there.corrected(), name))
 
 
 def test_pairs_that_could_not_differ_and_pairs_that_are_not_known_are_left_out() -> None:
