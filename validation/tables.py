@@ -76,8 +76,7 @@ def experiments_held(job: Any) -> Made:
         for name, frame in found.items():
             table = experiments.of_experiment(frame, answers, truth, pairs, **chosen.bootstrap)
             frames.append(table.assign(experiment=name, model=model, dataset=dataset))
-    columns = list(experiments.COLUMNS)
-    whole = stacked(frames, columns)[columns].sort_values("experiment", kind="stable")
+    whole = stacked(frames)[[*experiments.COLUMNS]].sort_values("experiment", kind="stable")
     checked = experiments.check(whole, chosen.calibrated, chosen.nulls)
     return {"table": whole, "checks": checked}, {"verdict": requirements.in_words(checked)}
 
