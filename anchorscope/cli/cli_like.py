@@ -1,7 +1,7 @@
 """`anchorscope selftest --like`: test whether a model fits on this device, and how long it takes.
 
 A model of this shape is built with random weights, without downloading the weights. It makes the
-same passes, answers and probes as a run, on made-up prompts as long as those of the longest
+same passes, answers and probes as a run, on made-up prompts as long as in the longest
 datasets.
 """
 
@@ -197,7 +197,7 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
 
 
 def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
-    """Return prompts as long as those of a prompt style, within the model's positions."""
+    """Return prompts as long as a prompt style makes them, within the model's positions."""
     style = style_of(prompt)
     name = "chat" if style.templated else "few_shot" if style.shows_examples else "plain"
     most = families.positions(loaded.model.config) or 1 << 30

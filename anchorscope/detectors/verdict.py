@@ -23,7 +23,7 @@ ALONE = 0.9
 def in_words(detection: pd.DataFrame, reads: pd.DataFrame, transfer: pd.DataFrame) -> list[str]:
     """Say which methods beat which, how the probe transfers, and which read only the question.
 
-    The tables are those of one figure, at its read-out.
+    The tables belong to one figure, at its read-out.
     """
     auc = detection[detection["metric"] == "auroc"]
     if auc.empty:

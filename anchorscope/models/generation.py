@@ -43,7 +43,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Ending:
-    """How an answer ends."""
+    """Tokens that end an answer."""
 
     style: Style
     closing: tuple[int, ...]  # token ids put after E_A in every sample; the last one closes
@@ -161,7 +161,7 @@ class _Rows:
         return self.start
 
     def _slots(self, states: torch.Tensor, head: torch.Tensor | None) -> torch.Tensor:
-        """Return slots for all tokens, shaped like `states`, with those of the head filled."""
+        """Return slots for all tokens, shaped like `states`, with the slots of the head filled."""
         _, heads, _, width = states.shape
         # Zeros, since empty slots are attended to with weight 0, and 0 · NaN would be NaN.
         slots = states.new_zeros((len(self.padding), heads, self.padding.shape[1], width))

@@ -98,7 +98,7 @@ def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
         what = "the tokenizer has only the slow form, which cannot tell where a token's text lies"
         raise AnchorscopeError(what, where, f"{NEEDED} (the fast form)", see="tokenizer")
     if tokenizer.split_special_tokens:
-        what = "the tokenizer splits special tokens, so those of a chat template would be text"
+        what = "the tokenizer splits special tokens, so it would read a chat template's marks as text"
         do = "set `split_special_tokens` in tokenizer_config.json to false"
         raise AnchorscopeError(what, where, do, see="tokenizer")
 

@@ -63,7 +63,7 @@ def measure(
     once. All rows of a sample are in one call, because in half precision the shape of a call
     changes results by more than a small effect.
 
-    `numbers` are those of the batches to pass, by default all. `room` knows what fits in memory.
+    `numbers` name the batches to pass, by default all. `room` knows what fits in memory.
     With `outputs`, token probabilities are read under conditions that cut nothing.
 
     Raises:

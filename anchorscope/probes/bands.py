@@ -73,7 +73,7 @@ class Draws:
     ) -> Refits | None:
         """Return the draws, and the read-out as scored by each draw's probes; None without scores.
 
-        The answers are those of `samples.in_order`. The read-outs get the effects of `conditions`,
+        The answers come from `samples.in_order`. The read-outs get the effects of `conditions`,
         if measured.
 
         Raises:

@@ -189,7 +189,7 @@ def learn(
     """Fit models in the folds of a design to features given by their Gram matrix, [n, n].
 
     Return the inverse penalty of the model that scored a sample [n], the scores at balanced classes
-    [n], and those of the models refitted in each draw, float32 [draws, n].
+    [n], and the scores of the models refitted in each draw, float32 [draws, n].
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()

@@ -24,7 +24,7 @@ WORLDS: dict[str, World] = {
     for probe in PROBES
     for noise in NOISES
 }
-"""Their probes have AUC of about .73, .85, .94 and 1. The `sure` ones score like those of the
+"""Their probes have AUC of about .73, .85, .94 and 1. The `sure` ones score like the
 calibration models (median |s| 4.6), which random tokens move by 0.5 to 0.9: slight noise."""
 
 

@@ -36,11 +36,11 @@ CROSSING = {
 """Column of the table → what it holds."""
 QUANTITIES = {
     "pair_right": "P_R: the mean pair term of right answers",
-    "right_above_text": "P_R less that of the text imitator",
+    "right_above_text": "P_R minus the text imitator's",
     "pair_wrong": "P_W: the mean pair term of wrong answers",
-    "wrong_above_text": "P_W less that of the text imitator",
+    "wrong_above_text": "P_W minus the text imitator's",
     "pair_gold": "P_G: the mean pair term of the gold answers of wrongly answered questions",
-    "gold_above_text": "P_G less that of the text imitator",
+    "gold_above_text": "P_G minus the text imitator's",
     "gold_wrong": "P_G − P_W, on the same questions",
     "through_<side>": "P of the `right` or `wrong` pairs that `through_eq` counts",
     "through_<side>_<condition>": "the same with a condition, such as `knockout` or `rest`, in all "

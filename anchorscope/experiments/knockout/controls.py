@@ -25,7 +25,7 @@ AUCS = {
     "auc_knockout": "AUC of the clean probe on knocked-out activations",
     **with_interval("auc_shuffled", "AUC of a probe fitted to shuffled labels"),
 }
-"""Column of the table → what it holds; `columns` adds those of flips."""
+"""Column of the table → what it holds; `columns` adds the columns of flips."""
 FLIPS = "share of flips under the condition named"
 CONTRASTS = {
     **recurring("site", "position"),

@@ -22,7 +22,7 @@ from anchorscope.passes.interventions import Intervention
 RANDOM = Intervention(
     "patch-random",
     "as many random question tokens replaced",
-    "as many random question tokens are replaced by those of an unlike question",
+    "as many random question tokens are replaced by tokens of an unlike question",
     role="control",
     prompt="patch-random",
 )
@@ -30,7 +30,7 @@ ARMS = {
     arm: Intervention(
         f"patch-{arm}",
         f"exact question tokens replaced, {arm} partner",
-        f"the exact question tokens are replaced by those of a {arm} partner",
+        f"the exact question tokens are replaced by the exact question tokens of a {arm} partner",
         role="arm",
         prompt=f"patch-{arm}",
         controlled_by=RANDOM.name,
@@ -51,7 +51,7 @@ COLUMNS = {
 
 
 class Patching(Section):
-    """Question tokens replaced by those of other samples."""
+    """Question tokens replaced by tokens of other samples."""
 
     arms: Listed[Literal["matched", "published", "placebo"]] = Field(
         ["matched", "published", "placebo"]
@@ -61,7 +61,7 @@ class Patching(Section):
 
 EXPERIMENT = Experiment(
     name="patching",
-    about="The exact question tokens (E_Q) are replaced by those of another sample of the same "
+    about="The exact question tokens (E_Q) are replaced by the E_Q of another sample of the same "
     "relation; the control replaces as many question tokens outside E_Q.",
     settings=Patching,
     interventions=(*ARMS.values(), RANDOM),

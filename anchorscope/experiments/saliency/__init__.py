@@ -62,10 +62,10 @@ COLUMNS = {
 
 
 class Saliency(SampledSettings):
-    """How much the probe depends on attention to the exact question tokens."""
+    """Saliency: how much the probe depends on attention to the exact question tokens."""
 
     loss: Literal["logit", "probe"] = Field("logit")
-    """What is differentiated: the probe's logit, or its cross-entropy."""
+    """Differentiated quantity: the probe's logit, or its cross-entropy."""
 
 
 EXPERIMENT = Experiment(
