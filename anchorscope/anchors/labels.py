@@ -193,7 +193,7 @@ def _long_enough(gold: str) -> bool:
 
 
 def _contains_unspaced(answer: str, gold: str) -> bool:
-    """Return whether the answer contains a normalised gold as a word of a script without spaces."""
+    """Return whether the answer contains a normalised gold as a word, in an unspaced script."""
     if not _long_enough(gold) or not _WITHOUT_SPACES.search(answer):
         return False
     parts = map(_normalise, _PAUSES.split(answer))

@@ -38,7 +38,7 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """Some consecutive layers of features, with some of their samples in an order."""
+    """Some consecutive layers of features, with some of their samples in a given order."""
 
     x: Features
     layers: range

@@ -1,8 +1,8 @@
 """Boundary: questions that a model refuses once it may, by group and layer.
 
 This tests the knowledge boundary of arXiv 2601.07422: whether the model does not know its
-A-Anchored answers. The control forms the groups by the random knockout's own flips, so that they
-should not differ.
+A-Anchored answers. As a control, the flips under random tokens form the groups. These groups should
+not differ.
 """
 
 from anchorscope.config.sections import Count, Text, key

@@ -1,4 +1,4 @@
-"""The tables of crossing: what is no sum of question and answer, layer by layer; and the claims."""
+"""Tables of crossing: the pair terms, layer by layer, and the claims."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[Qua
 def _at_headline(
     through: Mapping[str, Mapping[str, Claim]], truth: Claim, pairs: Swapped
 ) -> Iterator[QuantityRow]:
-    """Return what is estimated at the layers of the folds, and facts about the pairs."""
+    """Return the estimates at the layers that the folds chose, and facts about the pairs."""
     for side, of in through.items():
         for arm, one in of.items():
             yield QuantityRow(f"taken_{side}_{arm}", one.estimate, one.n)
@@ -233,8 +233,8 @@ def unlike(pairs: Swapped) -> np.ndarray:
 def _shares(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
     """Return the shares of question, answer, pair and noise in the mean squares of right pairs.
 
-    They add up to 1. A probe fitted to other samples would give other terms. A mean square is too
-    large by their variance over refits, which is the noise.
+    They add up to 1. A probe fitted to other samples would give other terms. This variance over
+    refits makes a mean square too large, and is counted as noise.
     """
     parts, squares, noise = {}, [], []
     for name, which in TERMS.items():
@@ -284,7 +284,7 @@ def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
     """Correct the p of a figure's claims for the number of its cells (Holm).
 
-    Over the cells of one read-out where the claim is judged. Verdicts follow.
+    Only cells of one read-out in which the claim is judged are counted. Verdicts are updated.
     """
     p = table.groupby(["site", "position", "claim"])["p"].transform(estimates.holm)
     lost = (table["verdict"] == claims.YES) & ~(p < 1 - level)
@@ -297,7 +297,7 @@ def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
 
 
 def with_signal(table: pd.DataFrame, claims_: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of a figure whose column `cell_signal` says what its claims say."""
+    """Return a figure's table with the column `cell_signal`: whether the claim `signal` holds."""
     cell = ["model", "dataset", "site", "position"]
     signal = claims_[claims_["claim"] == "signal"].set_index(cell)["verdict"] == claims.YES
     places = pd.MultiIndex.from_frame(table[cell])

@@ -1,7 +1,7 @@
 """Patching: the exact question tokens replaced by another sample's, before the same answer.
 
-Where the knockout hides what the question asks about, patching says something else in its place
-(token patching in arXiv 2601.07422). Control: as many question tokens outside E_Q replaced by such
+The knockout hides what the question asks about. Patching replaces it by something else (token
+patching in arXiv 2601.07422). The control replaces as many question tokens outside E_Q by such
 tokens of an unlike question.
 """
 

@@ -2,8 +2,8 @@
 
 S_l(i, j) = |Σ over heads A ⊙ ∂L/∂A| in layer l, from token i to a later token j. A are the weights
 after the softmax, L the logit of the headline layer's probe (the flow of Wang et al. 2023, arXiv
-2305.14160, as in arXiv 2601.07422, whose L is not known). Control: as many random question tokens,
-to the same targets.
+2305.14160, as in arXiv 2601.07422, whose L is not known). The control takes the flow from as many
+random question tokens to the same targets.
 """
 
 from typing import Literal
