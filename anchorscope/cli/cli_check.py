@@ -163,7 +163,7 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
             "use a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` to "
             "run on the CPU; with fewer GPUs, layers are spread over them"
         )
-        what = f"{here} on this machine, too few for {', '.join(short)}"
+        what = f"{here} GPUs on this machine, too few for {', '.join(short)}"
         yield Finding("warning", "gpu", what, do)
 
 

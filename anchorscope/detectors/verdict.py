@@ -64,7 +64,8 @@ def comparing(reads: pd.DataFrame) -> str:
     """Say which methods compare question and answer in most cells."""
     held = reads[reads["interaction"] == YES].groupby("detector").size()
     names = [label_of(name) for name in in_order(held.index) if held[name] > _cells(reads) / 2]
-    return f"Methods that compare both in most cells (dot): {'; '.join(names) or 'none'}."
+    listed = "; ".join(names) or "none"
+    return f"Methods that compare question and answer in most cells (dot): {listed}."
 
 
 def transferred(transfer: pd.DataFrame) -> list[str]:

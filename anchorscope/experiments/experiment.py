@@ -99,7 +99,7 @@ RECURRING = {
     **FLAG_COLUMNS,
     "probe_auc": "AUC of the clean probe",
     **interval_of("probe_auc", "auc"),
-    "signal": "whether the probe is surely better than 0.6 and than every floor that applies",
+    "signal": "whether the AUC is significantly above 0.6 and above every floor that applies",
     "floor": "the hardest floor",
     "floor_auc": "AUC of that floor",
     **with_interval("gain", "AUC of the probe minus the AUC of the floor, paired"),

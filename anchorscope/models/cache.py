@@ -93,7 +93,7 @@ def padded(
 
 
 def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Return the indices of each group of items; its number × its largest size is at most `most`.
+    """Group items so that number × largest size is at most `most`; return each group's indices.
 
     A larger item forms a group by itself. The largest items come first, so that a group that does
     not fit in memory fails at once.

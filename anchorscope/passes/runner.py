@@ -255,7 +255,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
 def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield parts of the logits of states [n, width], float32 [part, vocabulary], with `beside`."""
+    """Yield logits, float32 [part, vocabulary], and `beside`, in parts of the states [n, width]."""
     size = max(1, LOGITS_AT_ONCE // families.embedded(loaded.model))
     for some, given in zip(states.split(size), beside.split(size), strict=True):
         yield families.logits(loaded.model, some), given

@@ -42,7 +42,7 @@ class Boundary(SampledSettings):
 EXPERIMENT = Experiment(
     name="boundary",
     about="Questions that the model refuses once the prompt allows it, by group; the control forms "
-    "the groups by the random knockout's own flips.",
+    "the groups by the flips under random tokens.",
     settings=Boundary,
     interventions=(KNOCKOUT, RANDOM),
     needs=("prompts", "floors"),

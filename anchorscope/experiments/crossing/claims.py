@@ -33,10 +33,10 @@ YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measure
 SAYS = {
     "signal": "the probe knows more than models of the text",
     "interaction": "the probe compares question and answer, instead of adding two separate scores",
-    "own_answer": "the probe scores the model's own wrong answers higher after the questions that "
-    "they were given to than after swapped questions",
-    "truth": "after the questions they belong to, right answers that the model did not give score "
-    "higher than the wrong answers that it gave, by more than its log-probability explains",
+    "own_answer": "the probe scores the model's own wrong answers higher after their own questions "
+    "than after swapped questions",
+    "truth": "right answers that the model did not give score higher than the wrong answers that "
+    "it gave, each after its own question, by more than the model's log-probability explains",
     "through_eq": "blocking the exact question tokens takes more than a fifth of the pair term, "
     "beyond general damage as judged by the answer term",
 }

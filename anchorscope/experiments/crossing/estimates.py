@@ -216,7 +216,7 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
 
 
 def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate y [1 + refits, pairs] where all x [pairs, columns] are 0, by least squares.
+    """Fit y [1 + refits, pairs] to x [pairs, columns] by least squares, and take the intercepts.
 
     Return the intercepts, and each pair's jackknife contribution to the error of the first
     intercept, [pairs].

@@ -43,25 +43,27 @@ QUANTITIES = {
     "gold_above_text": "P_G minus the text imitator's",
     "gold_wrong": "P_G − P_W, on the same questions",
     "through_<side>": "P of the `right` or `wrong` pairs that `through_eq` counts",
-    "through_<side>_<condition>": "the same with a condition, such as `knockout` or `rest`, in all "
-    "four passes, over λ",
+    "through_<side>_<condition>": "the same, with a condition such as `knockout` or `rest` in all "
+    "four passes, divided by λ",
     "left_<side>_<condition>": "λ: the slope of the answer term under the condition on the clean "
     "one",
     "taken_<side>_<condition>": "percent of P that the condition takes, 100 (1 − P_blocked / λP); "
     "at the headline layer, each pair scored at the layer of its fold",
     "gold_wrong_equal": "P_G − P_W where score, product of question and answer term, "
-    "log-probability and imitator are equal for gold and own answer; likewise",
+    "log-probability and imitator are equal for gold and own answer; "
+    "at the headline layer, each pair at the layer of its fold",
     "gold_unexplained": "the part of P_G that neither the golds' log-probability nor the imitator "
-    "explains; likewise",
+    "explains; at the headline layer, each pair at the layer of its fold",
     "share_<term>": "share of the `question`, `answer` or `pair` term in the mean squares over "
     "pairs of right answers; `share_noise` is the variance over refitted probes",
     "follows": "share of right answers whose predicted class flips after the partner's question",
     "same_frame": "share of pairs whose prompts differ only in E_Q; at the headline layer",
-    "mirrored": "share of other pairs whose pair terms cancel by design with E_Q blocked; likewise",
+    "mirrored": "share of other pairs whose pair terms cancel by design with E_Q blocked; "
+    "at the headline layer",
     "unlike": "share of pairs whose answers are of different kinds, such as a date and a name; "
-    "likewise",
+    "at the headline layer",
     "by_wording": "1 if partners were found by the questions' wording, 0 if by the dataset's "
-    "relations; likewise",
+    "relations; at the headline layer",
 }
 """Quantity → what it is."""
 CLAIMS = {
@@ -75,9 +77,9 @@ CLAIMS = {
     "blocking E_Q takes beyond general damage",
     **interval_of("estimate", "ci"),
     "n": "samples, or pairs",
-    "clusters": "effective number of independent ones",
+    "clusters": "effective number of independent samples or pairs",
     "layer": "the headline layer; each sample is scored at the layer that its outer fold chose",
-    "reason": "why the claim is not made or cannot be judged; what has to be said with it",
+    "reason": "why the claim is not made or cannot be judged; or a remark to report with it",
 }
 """Column of the table of claims → what it holds."""
 CORRECTED = "not significant once p is corrected for the figure's cells"

@@ -24,14 +24,14 @@ from anchorscope.passes.interventions import Intervention
 RANDOM = Intervention(
     "saliency-random",
     "saliency of as many random question tokens",
-    "attention to as many random question tokens is weighed by a little more or less",
+    "attention to as many random question tokens is scaled up or down slightly",
     role="control",
     tokens="random",
 )
 SALIENCY = Intervention(
     "saliency",
     "saliency of the exact question tokens",
-    "attention to the exact question tokens is weighed by a little more or less",
+    "attention to the exact question tokens is scaled up or down slightly",
     role="cut",
     tokens="exact",
     controlled_by=RANDOM.name,
