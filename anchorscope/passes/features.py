@@ -67,7 +67,7 @@ class View:
 
 
 def view_of(x: Features) -> View:
-    """Return a view of all layers and samples; a view itself."""
+    """Return a view of all layers and samples; a view is returned unchanged."""
     return x if isinstance(x, View) else View(x, range(len(x)), slice(None))
 
 

@@ -26,8 +26,8 @@ def pair_terms(
     """Predict the scores' pair terms from the features' pair terms by ridge regression.
 
     The regression learns from differences between pairs of one kind, with the same weights for all
-    kinds. All answers overlap more with their own questions and score higher there, and this alone
-    must not look like a cause. Each fold is predicted from the others.
+    kinds. All answers overlap more with their own questions and score higher there. This alone must
+    not count as an explanation. Each fold is predicted from the others.
 
     Scores are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` numbers the
     kinds of answers (right, wrong, gold), [pairs]. `fold` is each pair's outer fold, [pairs]; no

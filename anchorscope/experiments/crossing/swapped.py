@@ -134,8 +134,8 @@ class Swapped:
     def scores(self, arm: str) -> np.ndarray:
         """Return the four scores of each pair in an arm, float64 [4, 1 + refits, layers, pairs].
 
-        Logits towards *right*, in the order of `terms`; the probe's, then each refit's. NaN where
-        not measured.
+        They are logits towards *right*, in the order of `terms`: by the probe, then by each refit.
+        Scores that were not measured are NaN.
         """
         probes = (self.readout, *self.refits)
         return np.stack([-self._four(arm, partial(_scores, one)) for one in probes], axis=1)

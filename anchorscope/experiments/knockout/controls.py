@@ -26,7 +26,7 @@ AUCS = {
     **with_interval("auc_shuffled", "AUC of a probe fitted to shuffled labels"),
 }
 """Column of the table → what it holds; `columns` adds the columns of flips."""
-FLIPS = "share of flips under the condition named"
+FLIPS = "share of flips under the condition in the column's name"
 CONTRASTS = {
     **recurring("site", "position"),
     "contrast": "`knockout-random`: the knockout minus the published control",

@@ -41,8 +41,8 @@ COLUMNS = {
     **READOUT_COLUMNS,
     "arm": "whose tokens replace the sample's",
     **GROUP_COLUMNS,
-    "n_paired": "samples with a partner that the probe puts into the sample's class (`published`: "
-    "calls right), and a control that replaced as many tokens and changed at least one",
+    "n_paired": "samples whose partner is predicted to be of the sample's class (`published`: "
+    "right), and whose control replaced as many tokens and changed at least one",
     **FLIP_COLUMNS,
     "changed": "share of the tokens replaced by the control that differ from the original",
     **FLAG_COLUMNS,
