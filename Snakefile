@@ -14,7 +14,8 @@ sys.path.insert(0, workflow.current_basedir.get_path_or_uri(secret_free=True))
 
 from anchorscope.workflow.config import folder_of, sources_of
 
-# The project's folder: not that of the run, nor of a Snakefile that uses this one as a module.
+# The project's folder, which may differ from the folder of the run and, if another Snakefile uses
+# this one as a module, from the folder of that Snakefile.
 HERE = folder_of(workflow.current_basedir)
 CONFIG = "config.yaml" if os.path.exists("config.yaml") else os.path.join(HERE, "config.yaml")
 

@@ -1,4 +1,4 @@
-"""Where does a language model's signal of truth come from: the question, or the answer?"""
+"""Tell whether a language model's signal of truth comes from the question or from the answer."""
 
 import os
 from importlib import import_module

@@ -1,10 +1,10 @@
 """Passes, generation and probes at published shapes on a GPU: random weights, bfloat16.
 
-The passes are those of a run with default settings. Operations a second are a share of what the
-card reaches in a plain bfloat16 matrix product, measured beside it. Only the passes' own tokens are
-counted, not padding, so the share is of useful work. `with files` is the time when every batch is
-also checked and written, as a job does it. `plain` is the same rows passed by transformers alone:
-one pass for all layers, every row in full, in the best of several batch sizes.
+The passes are the same as in a run with default settings. Operations a second are a share of what
+the card reaches in a plain bfloat16 matrix product, measured beside it. Only the passes' own tokens
+are counted, not padding, so the share is of useful work. `with files` is the time when every batch
+is also checked and written, as a job does it. `plain` is the same rows passed by transformers
+alone: one pass for all layers, every row in full, in the best of several batch sizes.
 
 Each result is written to gpu.json as soon as it is there.
 """

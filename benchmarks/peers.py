@@ -40,7 +40,7 @@ Ways = dict[str, tuple[Callable[[], States], float]]
 def write(
     name: str, model: Any, table: pd.DataFrame, states: Mapping[tuple[int, str, int], torch.Tensor]
 ) -> Path:
-    """Write what a peer needs of a workload. `states` are those of `ways.one_pass`."""
+    """Write what a peer needs of a workload. `states` come from `ways.one_pass`."""
     layers = range(model.config.num_hidden_layers)
     expected = {
         (number, cut): torch.stack([states[number, condition, layer] for layer in layers])

@@ -1,7 +1,7 @@
 """Draws the pictures of README and docs anew, from figures that the workflow builds.
 
-make pictures                                       those of the calibration models
-make pictures ARGS="--data-folder <folder>"         also that of two published models: hours
+make pictures                                       pictures of the calibration models
+make pictures ARGS="--data-folder <folder>"         also the picture of two published models: hours
 
 The second accepts the Gemma Terms of Use, https://ai.google.dev/gemma/terms.
 """

@@ -51,7 +51,7 @@ CHECKS: requirements.Checks = {
         Check("patching placebo: myth, flips", "myth", PLACEBO, high=0.05),
         Check("patching matched: flips under the control", "control", MATCHED, high=0.05),
         Check("saliency answer: AUC for truth", "auc", FLOW, low=0.85),
-        Check("saliency answer: share of cells with an AUC above that of random tokens",
+        Check("saliency answer: share of cells with a higher AUC than random tokens",
               "gain_shown", FLOW, low=0.75),
     ),
 }  # fmt: skip

@@ -188,7 +188,7 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
 
 
 def verdicts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
-    """Return the logit of `wrong` minus that of `right` after each row of token ids.
+    """Return the logit of `wrong` minus the logit of `right` after each row of token ids.
 
     A row ends with the full stop. A verdict that is not finite would count as `right`, and is an
     error.

@@ -26,7 +26,7 @@ def kind_of(answer: str) -> str:
 def question_word(words: Sequence[Word]) -> int | None:
     """Return the index of the question word, or None without one.
 
-    A question word among the first two words goes first, else the last one counts.
+    A question word among the first two words is preferred. Otherwise the last question word counts.
     """
     places = [i for i, word in enumerate(words) if word.lower in WH]
     if not places:

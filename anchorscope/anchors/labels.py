@@ -61,7 +61,7 @@ _SPACES = re.compile(r" (?!\d)|(?<!\d) ")  # spaces, except between two digits
 def squad_normalise(text: str) -> str:
     """Convert to lower case and remove punctuation, articles and superfluous white space.
 
-    On ASCII text, the result equals that of SQuAD's evaluation script. Beyond ASCII, compatibility
+    On ASCII text, SQuAD's evaluation script gives the same result. Beyond ASCII, compatibility
     forms are folded (NFKC), and characters without a width are removed. Accents stay.
     """
     return " ".join(_ARTICLES.sub(" ", _without_punctuation(text)).split())
@@ -193,7 +193,7 @@ def _long_enough(gold: str) -> bool:
 
 
 def _contains_unspaced(answer: str, gold: str) -> bool:
-    """Return whether the answer contains a normalised gold as a word of a script without spaces."""
+    """Return whether the answer contains a normalised gold as a word, in an unspaced script."""
     if not _long_enough(gold) or not _WITHOUT_SPACES.search(answer):
         return False
     parts = map(_normalise, _PAUSES.split(answer))

@@ -1,4 +1,4 @@
-"""Finders of E_Q, the words of a question that name its frame, as character spans.
+"""Finders of E_Q, the words of a question that name subject and property, as character spans.
 
 The *metadata* finder is used if the dataset names the subject. The *offline* finder reads the
 question alone, with short lists of English words and no model. It marks quoted text, capitalised

@@ -71,7 +71,7 @@ _SENTENCE_END = re.compile(r"[?!;]|\.[\"”']?\s|[.:]$|\s[-–—]+\s$|[-–—:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word without punctuation at its edges and possessive, with facts on its surroundings."""
+    """A word without edge punctuation or possessive ending, and facts on its surroundings."""
 
     start: int
     end: int
@@ -104,7 +104,7 @@ def word_count(question: str) -> int:
 
 
 def word_places(question: str) -> list[tuple[int, int]]:
-    """Return characters [start, end) of each word between white space, or unspaced character."""
+    """Return [start, end) of each word, or of each character of a script without spaces."""
     return [chunk.span() for chunk in _CHUNK.finditer(question)]
 
 

@@ -28,7 +28,7 @@ from anchorscope.workflow.trials import Trial
 
 
 class Finding(NamedTuple):
-    """The result of one check; `do` and `see` are those of `AnchorscopeError`."""
+    """The result of one check; `do` and `see` are the same as in `AnchorscopeError`."""
 
     status: Literal["ok", "warning", "error"]
     about: str  # config, model, target, disk, gpu, time, dataset or hub
@@ -163,7 +163,7 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
             "use a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` to "
             "run on the CPU; with fewer GPUs, layers are spread over them"
         )
-        what = f"{here} on this machine, too few for {', '.join(short)}"
+        what = f"{here} GPUs on this machine, too few for {', '.join(short)}"
         yield Finding("warning", "gpu", what, do)
 
 
@@ -241,18 +241,28 @@ def _folding(config: Config) -> Any:
 
 
 def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
-    """Estimate how many pairs of answers can be swapped if half of the answers are right."""
+    """Estimate how many pairs of answers can be swapped.
+
+    Pairs of right and of wrong answers are counted separately if all labels are given. Otherwise
+    half of the answers are assumed to be right.
+    """
     from anchorscope.probes import fitting
 
     table = supposed(rows).assign(response=None)
     fold = fitting.design(table, _folding(config)).fold
     found = partners.crossing(table, dict(zip(table["id"], fold, strict=True))).partners
     label = table.set_index("id")["label"]
-    n = max(Counter(label[id_] for id_ in found).values(), default=0) // 2
-    what = f"{name}: the answers of about {n:,} pairs can be swapped"
+    counts = Counter(label[id_] for id_ in found)
+    right, wrong = (counts[value] // 2 for value in (0, 1))
+    n, each, what = max(right, wrong), "", "the answers of about {} can be swapped"
+    if rows["label"].notna().all():
+        n, each = min(right, wrong), " of each"
+        what = f"about {{}} of right and {wrong:,} of wrong answers can be swapped"
+    shown = right if each else n
+    what = f"{name}: {what.format(f'{shown:,} pair' + 's' * (shown != 1))}"
     if n >= partners.LEAST_PAIRS:
         return Finding("ok", "dataset", what)
-    what = f"{what}, but most claims need {partners.LEAST_PAIRS}"
+    what = f"{what}, but most claims need {partners.LEAST_PAIRS}{each}"
     do = (
         "add rows" if rows["relation"].notna().any() else "name a column as `relation`, or add rows"
     )

@@ -1,7 +1,7 @@
 """`anchorscope selftest --like`: test whether a model fits on this device, and how long it takes.
 
 A model of this shape is built with random weights, without downloading the weights. It makes the
-same passes, answers and probes as a run, on made-up prompts as long as those of the longest
+same passes, answers and probes as a run, on made-up prompts as long as in the longest
 datasets.
 """
 
@@ -77,7 +77,7 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
     """Yield the lines of a trial's report, with the times of a dataset and of each figure."""
     yield f"{trial.model} on {trial.card}, {trial.dtype}, random weights"
     stages = ", ".join(f"{stage} {gb:.1f}" for stage, gb in trial.memory_gb.items())
-    yield f"memory         {trial.weights_gb:.1f} GB of weights; at most, in GB: {stages}"
+    yield f"memory         {trial.weights_gb:.1f} GB of weights; peak in GB: {stages}"
     if trial.largest_batch_tokens is None:
         yield f"batch_tokens   {trial.batch_tokens:,} fits; larger ones are tried on GPUs only"
     else:
@@ -191,13 +191,13 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
             f"{model} has {weights / 1e9:.1f} GB of weights in {dtype} and takes "
             f"{SPARE * weights / 1e9:.1f} GB at least; {free / 1e9:.1f} GB are free"
         )
-        do = "try it where there is more; a run can use several GPUs (`resources.gpus`)"
+        do = "try it on a device with more memory; a run can use several GPUs (`resources.gpus`)"
         raise AnchorscopeError(what, f"memory of {device}", do, see="out-of-memory")
     return weights
 
 
 def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
-    """Return prompts as long as those of a prompt style, within the model's positions."""
+    """Return prompts as long as a prompt style makes them, within the model's positions."""
     style = style_of(prompt)
     name = "chat" if style.templated else "few_shot" if style.shows_examples else "plain"
     most = families.positions(loaded.model.config) or 1 << 30

@@ -173,7 +173,7 @@ def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.
 
 
 def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
-    """Compare states with those of the same rows in another batch and without our mask."""
+    """Compare states with states of the same rows in another batch and without our mask."""
     states = _states(tiny(family, device, dtype), _planned())
     clean = {sample: of for (sample, condition), of in states.items() if condition == "clean"}
     worst = max(_distance(states[sample, "noop"], of) for sample, of in clean.items())

@@ -33,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Find whether a model's truth signal comes from the question or the answer.\n\n"
-    "Run it from the root of a clone. The measuring itself is Snakemake's: "
+    "Run it from the root of a clone. Snakemake does the measuring: "
     "`snakemake --cores all demo`.",
     epilog="""\b
 Examples:
@@ -63,7 +63,7 @@ def check(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Figures, or what else Snakemake builds by name: {', '.join(studies.TARGETS)}."
+            help=f"Figures, or other targets of Snakemake: {', '.join(studies.TARGETS)}."
         ),
     ] = None,
     config_files: ConfigFiles = None,

@@ -33,7 +33,7 @@ Item = TypeVar("Item")
 
 
 def mistake(what: str, do: str, see: str = "config") -> PydanticCustomError:
-    """Return a validator's error; the arguments are those of `AnchorscopeError`."""
+    """Return a validator's error; the arguments are the same as for `AnchorscopeError`."""
     return PydanticCustomError("mistake", "{what}", {"what": what, "do": do, "see": see})
 
 
@@ -143,7 +143,7 @@ def section_in(annotation: Any) -> type[Section] | None:
 
 
 class Resources(Section):
-    """What each job of this model requests."""
+    """Resources that each job of this model requests."""
 
     gpus: Amount = key(1, "GPUs per job; 0: CPU.")
     mem_gb: Count | None = key(None, "Main memory in GB; null: estimated.")
@@ -238,7 +238,7 @@ class Model(Section):
 
 
 class Fields(Section):
-    """Which column of the dataset holds what; nested columns are dotted (`answer.value`)."""
+    """Columns of the dataset, by what they hold; nested columns are dotted (`answer.value`)."""
 
     question: Text = Field(description="The question's text.")
     answers: Annotated[list[Text], Field(min_length=1)]
@@ -272,8 +272,8 @@ class WorldSettings(Section):
     """Invented facts with a planted pathway, or a null world with given responses."""
 
     style: WorldStyle
-    """How the questions are worded; or a null world, named after what decides the label, which uses
-    only the key `seed`."""
+    """Wording of the questions. Null worlds are named after what decides the label, and use only
+    the key `seed`."""
     seed: Amount = key(0, "Seed of names, answers and kinds.")
     pathways: Literal["both", "answer"] = key("both", "`answer`: truisms and myths only.")
     scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")
@@ -295,7 +295,7 @@ class Dataset(Section):
     label: str = key("", "Name in figures; by default the key.")
     fields: Fields | None = key(None, "Required with `hub` and `local`.")
     few_shot: FewShot = Field(default_factory=lambda: FewShot(rows="outside"))
-    """Where worked examples come from."""
+    """Source of the worked examples."""
     sample_size: Count | None = key(None, "Questions to sample; null: the global `sample_size`.")
 
     @model_validator(mode="after")

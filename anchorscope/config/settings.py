@@ -74,7 +74,7 @@ def _all_conditions() -> Conditions:
 
 
 class Generation(Section):
-    """How answers are generated."""
+    """Settings for generating answers."""
 
     max_new_tokens: Count = key(32, "Maximum length of an answer, in tokens.")
     few_shot_examples: Amount = key(5, "Worked examples in a `few_shot` or `chat` prompt.")
@@ -85,8 +85,8 @@ class Probe(Section):
 
     folds: Several = key(5, "Outer folds; see `disjoint`.")
     disjoint: Literal["subject", "subject+answer"] = "subject"
-    """What samples of different folds never share: subject and question, or also the text of the
-    exact answer."""
+    """Properties that samples of different folds never share: subject and question, or also the
+    text of the exact answer."""
     inner_folds: Several = key(
         5, "Folds inside each training fold, for choosing penalty and calibration."
     )
@@ -131,7 +131,7 @@ class Null(Section):
     shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
     forbids: Listed[Claim] = Field(list(get_args(Claim)))
     """Claims that would be false positives in the cell: `signal`, the probe beats the text-only
-    baselines; and those of crossing."""
+    baselines; and the claims that rest on swapped answers."""
     expectation: Text = Field(description="Why they would be false positives, in words.")
 
 
@@ -167,7 +167,7 @@ class Detection(Section):
 
 
 class Config(Section):
-    """All settings of a run but those of the experiments, which `RunConfig` adds."""
+    """All settings of a run except the experiments' settings, which `RunConfig` adds."""
 
     results: Place = key("results", "Folder for all results.")
     data_folder: Place | None = key(None, "Folder in which relative `local` paths start.")
@@ -178,18 +178,18 @@ class Config(Section):
     max_prompt_tokens: Count = key(1024, "Longer prompts are dropped and counted.")
     most_dropped: Share = key(0.5, "The run stops if a larger share of samples is lost.")
     anchors: Literal["subject+property", "subject"] = "subject+property"
-    """What the exact question tokens are."""
+    """Part of the question that the exact question tokens cover."""
     finder: Literal["metadata", "offline"] = "metadata"
-    """How they are found: `metadata`, from the dataset's subject and property where known;
-    `offline`, from the question's text alone."""
+    """Finder of the exact question tokens: `metadata` uses the dataset's subject and property where
+    known; `offline` uses the question's text alone."""
     conditions: Conditions = Field(default_factory=_all_conditions)
     """Passes in addition to `clean`; by default all."""
     readouts: Listed[Readout] = Field(["mlp/final", "mlp/prompt_end"])
     """`<site>/<position>` pairs to measure."""
     generation: Generation = Field(default_factory=Generation)
-    """How answers are generated."""
+    """Settings for generating answers."""
     no_answer: Literal["drop", "wrong"] = "drop"
-    """How to treat a response that is no answer (a refusal, the question repeated, an unfinished
+    """Treatment of a response that is no answer (a refusal, the question repeated, an unfinished
     sentence): `drop` leaves it out and counts it by reason; `wrong` measures it like any other."""
     batch_tokens: Count | None = None
     """Maximum number of tokens in a batch; by default 8,192 on a CPU and 98,304 on a GPU. A batch
@@ -284,7 +284,7 @@ class Config(Section):
         ]
 
     def trained(self) -> tuple[list[str], list[str]]:
-        """Return the models trained here: those of a figure or the calibration, and the rest."""
+        """Return the models with a recipe that a figure or calibration needs, and the others."""
         needed = {name for figure in self.figures.values() for name in figure.models}
         needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
         names = [name for name, model in self.models.items() if model.train]

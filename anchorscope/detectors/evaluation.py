@@ -22,7 +22,7 @@ METRICS = ("auroc", "auprc", "brier", "ece")
 
 
 def with_ends(*names: str) -> tuple[str, ...]:
-    """Return the column of each statistic, followed by those of its interval ends."""
+    """Return the column of each statistic, followed by the columns of its interval ends."""
     return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 

@@ -32,7 +32,7 @@ def table(
     """Split the logit of each detector that was scored after both questions.
 
     The shares are shares of the mean squares of the terms over right answers in pairs. They add up
-    to 1. Intervals hold the detectors fixed. `rows` are those of `out_of_fold.scores` at this
+    to 1. Intervals hold the detectors fixed. `rows` come from `out_of_fold.scores` at this
     read-out. Return a row of `COLUMNS` per detector, none without pairs.
 
     Raises:

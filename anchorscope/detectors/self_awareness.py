@@ -88,7 +88,7 @@ def table(
 ) -> pd.DataFrame:
     """Estimate how well each predictor tells the pathway, and how much better the states are.
 
-    `rows` are those of `predictions` at this read-out. Return a row of `COLUMNS` per predictor. The
+    `rows` come from `predictions` at this read-out. Return a row of `COLUMNS` per predictor. The
     gains over text and score are in the row of `states`.
 
     Raises:

@@ -23,7 +23,7 @@ ALONE = 0.9
 def in_words(detection: pd.DataFrame, reads: pd.DataFrame, transfer: pd.DataFrame) -> list[str]:
     """Say which methods beat which, how the probe transfers, and which read only the question.
 
-    The tables are those of one figure, at its read-out.
+    The tables belong to one figure, at its read-out.
     """
     auc = detection[detection["metric"] == "auroc"]
     if auc.empty:
@@ -64,7 +64,8 @@ def comparing(reads: pd.DataFrame) -> str:
     """Say which methods compare question and answer in most cells."""
     held = reads[reads["interaction"] == YES].groupby("detector").size()
     names = [label_of(name) for name in in_order(held.index) if held[name] > _cells(reads) / 2]
-    return f"Methods that compare both in most cells (dot): {'; '.join(names) or 'none'}."
+    listed = "; ".join(names) or "none"
+    return f"Methods that compare question and answer in most cells (dot): {listed}."
 
 
 def transferred(transfer: pd.DataFrame) -> list[str]:

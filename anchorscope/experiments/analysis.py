@@ -115,7 +115,7 @@ class Analysis:
         as_fitted = groups(self.readout)
 
         def means(readout: Readout) -> list[Means]:
-            """Return every quantity of every group, by the scores of one read-out."""
+            """Return the means of all quantities of all groups, from the scores of one read-out."""
             formed = as_fitted if readout is self.readout else groups(readout)
             return [one.means for group in formed for one in group.quantities.values()]
 
@@ -127,7 +127,7 @@ class Analysis:
         return stacked(frames, columns)
 
     def _columns(self, group: Group, spreads: Mapping[str, Spread]) -> Columns:
-        """Return a group's columns, among which a table chooses."""
+        """Return all columns of a group; a table keeps some of them."""
         layers, n = np.arange(len(self.readout.clean)), count(group.members)
         n_clusters = _mean_of_ways(self.drawn.clusters_in(group.members))
         supporting = _mean_of_ways(self.drawn.clusters_in(group.support))

@@ -1,4 +1,4 @@
-"""What an experiment is: one record, from which targets, rules, settings and pages are derived."""
+"""The record of an experiment, from which targets, rules, settings and pages are derived."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anchorscope.experiments.scored import Cell
 
 Need = Literal["prompts", "gradients", "floors"]
-"""What an experiment may need beside answers, probes and scores:
+"""Inputs that an experiment may need beside answers, probes and scores:
 
 - `prompts`: the text of the main run's prompts, `Cell.prompts`.
 - `gradients`: the model with weights that take gradients and attention that can be read.

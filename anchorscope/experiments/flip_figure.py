@@ -51,7 +51,7 @@ def rows_of(
 
 
 def all_answers(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of all answers, of both labels and groups, where any sample is counted."""
+    """Return the rows for both labels and both groups together, where any sample is counted."""
     everyone = (rows["label"].astype(str) == "all") & (rows["anchor"] == "all")
     return rows[everyone & (rows["n_paired"] > 0)]
 

@@ -1,4 +1,4 @@
-"""What an experiment measured at one read-out, as arrays in the order of the answers."""
+"""Measurements of an experiment at one read-out, as arrays in the order of the answers."""
 
 from dataclasses import dataclass
 from functools import cached_property

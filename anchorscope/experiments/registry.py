@@ -1,4 +1,4 @@
-"""Registry of the experiments beside the main run, and the settings of a run with theirs."""
+"""Registry of the experiments beside the main run, and a run's settings, including theirs."""
 
 from typing import TYPE_CHECKING, cast
 

@@ -76,8 +76,8 @@ class Cell:
     ) -> pd.DataFrame:
         """Pass samples clean and under some interventions, and score every layer.
 
-        A sample is passed without an intervention if it lacks the prompt that this needs, or if the
-        prompt is too long for the model.
+        An intervention is skipped for a sample that lacks the prompt which the intervention needs,
+        or whose prompt is too long for the model.
 
         Returns:
             A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`.

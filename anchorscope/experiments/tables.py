@@ -32,7 +32,7 @@ def of_main_run(
     bootstrap: Mapping[str, Any],
     seed: int,
 ) -> dict[str, pd.DataFrame]:
-    """Make the tables of a cell, those of `columns`, from its scores and those of refitted probes.
+    """Make the tables of `columns` for a cell, from scores of its probes and of refitted probes.
 
     `bootstrap` is the section of the config, and `seed` the seed of its draws.
     """

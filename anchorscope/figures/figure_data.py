@@ -145,8 +145,8 @@ def numbered(
 ) -> pd.DataFrame:
     """Add the columns that are drawn: `value`, `low`, `high` and `n`, float64.
 
-    `value` is `column`, and its ends are `<ends>_low` and `<ends>_high` (by default those of
-    `column`), all times `factor`. A column that the table lacks becomes NaN.
+    `value` is `column`, and its ends are `<ends>_low` and `<ends>_high` (by default the ends
+    of `column`), all times `factor`. A column that the table lacks becomes NaN.
     """
     low, high = (f"{ends or column}_{end}" for end in ("low", "high"))
     columns = {"value": (column, factor), "low": (low, factor), "high": (high, factor), "n": (n, 1)}

@@ -79,7 +79,7 @@ def _page(specs: Mapping[str, dict[str, Any]], name: str, width: float) -> str:
         title=title if isinstance(title, str) else " ".join(title),
         name=name,
         specs=[spec | {"datasets": {}} for spec in specs.values()],
-        # Altair names data by their hash: those of equal rows are the same
+        # Altair names data by their hash, so equal rows have the same name
         datasets={name: rows for spec in specs.values() for name, rows in spec["datasets"].items()},
         labels=list(specs),
         width=round(width),

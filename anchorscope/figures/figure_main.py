@@ -81,7 +81,7 @@ def choices(
 ) -> dict[str, Figure]:
     """Return the figure of each condition measured at the read-out, by the condition's label.
 
-    That of the knockout comes first. Arguments and errors are the same as in `chart`.
+    The knockout's view comes first. Arguments and errors are the same as in `chart`.
     """
     readout = data.request_of(**keywords).readout
     measured = set(data.at_readout(table, readout)["condition"])

@@ -123,7 +123,7 @@ def answer(
         counts. Their `notes` hold, among others, how often E_A was found per class.
 
     Raises:
-        AnchorscopeError: An id occurs twice, a prompt has no question or another one, there is no
+        AnchorscopeError: An id occurs twice, a prompt's question is missing or differs, there is no
             end-of-sequence token, memory does not suffice, or logits are not finite.
     """
     ending = ending_of(loaded.model, loaded.tokenizer, style_of(settings.style))
@@ -233,8 +233,8 @@ def _gold(
 ) -> dict[str, Any]:
     """Return the columns `gold_...`: the first gold answer in place of a wrong one.
 
-    It is trimmed and closed like an answer. Return nothing if the answer is not wrong, without a
-    gold answer, or if its tokens do not decode to it or have no embedding.
+    It is trimmed and closed like an answer. Return nothing if the answer is not wrong, if there is
+    no gold answer, or if the tokens of the gold answer do not decode to it or have no embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}

@@ -91,7 +91,7 @@ def padded(
 
 
 def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Return the indices of groups of items, each of number × largest size at most `most`.
+    """Group items so that number × largest size is at most `most`; return each group's indices.
 
     A larger item forms a group by itself. The largest items come first, so that a group that does
     not fit in memory fails at once.

@@ -89,7 +89,7 @@ def newer_pickles(folder: Path) -> list[str]:
 
 
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors in their sizes, on the device `meta`, without known leftovers.
+    """Return the tensors without their values (on the device `meta`), except known leftovers.
 
     Raises:
         AnchorscopeError: A file is cut short, two of them hold the same tensor, or the weights are
@@ -195,7 +195,7 @@ def options(folder: Path) -> dict[str, Any]:
 def refuse(info: Mapping[str, Any], folder: Path) -> None:
     """Refuse a checkpoint with missing or unused tensors, given the info of `from_pretrained`.
 
-    Leftovers and parts that read images are not needed.
+    Unused tensors are allowed if they are known leftovers or parts that read images.
     """
     also_reads_images = read_json(folder / "config.json")["model_type"] in TEXT_INSIDE
     unused = sorted(

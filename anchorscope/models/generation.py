@@ -1,8 +1,8 @@
 """Greedy answers in batches, each stopped once nothing more can change it.
 
 The loop is our own, for speed. The common beginning of all prompts (the head) is passed once,
-prompts of similar length are passed together, and rows that have ended leave the batch. Of the
-scores, only the log-probability of each generated token is kept.
+prompts of similar length are passed together, and rows that have ended leave the batch. Only the
+log-probability of each generated token is kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Ending:
-    """How an answer ends."""
+    """Tokens that end an answer."""
 
     style: Style
     closing: tuple[int, ...]  # token ids put after E_A in every sample; the last one closes
@@ -161,7 +161,7 @@ class _Rows:
         return self.start
 
     def _slots(self, states: torch.Tensor, head: torch.Tensor | None) -> torch.Tensor:
-        """Return slots for all tokens, shaped like `states`, with those of the head filled."""
+        """Return slots for all tokens, shaped like `states`, with the slots of the head filled."""
         _, heads, _, width = states.shape
         # Zeros, since empty slots are attended to with weight 0, and 0 · NaN would be NaN.
         slots = states.new_zeros((len(self.padding), heads, self.padding.shape[1], width))
@@ -208,8 +208,8 @@ def _greedy(
 ) -> list[Written]:
     """Generate at most `most` new tokens for each row of a batch.
 
-    `head` holds the keys and values of the `shared` tokens that all rows begin with. `ended` tells
-    whether new tokens, given first, are a whole answer to a prompt.
+    `head` holds the keys and values of the `shared` tokens that all rows begin with. `ended` takes
+    new tokens and the prompt, and tells whether the tokens are a whole answer.
     """
     device = families.device_of(model)
     rows = _Rows(prompts, model, head, shared, most)

@@ -80,7 +80,7 @@ def _check(path: Path) -> str | None:
 
 
 def _read(path: Path) -> tuple[Any, Any, Mapping[str, Any]]:
-    """Return the model, its tokenizer, and the weights that do not fit, by what is wrong."""
+    """Return the model, its tokenizer, and the weights that do not fit, by kind of mismatch."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 

@@ -109,8 +109,9 @@ class Reader:
     ) -> bool:
         """Return whether control tokens stand where there should be text.
 
-        The question must hold none. Without a chat template, the rest of the prompt must hold none
-        but unknown characters. Tokens that the tokenizer puts before the text do not count.
+        The question must hold no control token. Without a chat template, the rest of the prompt may
+        hold only the token for unknown characters. Tokens that the tokenizer puts before the text
+        do not count.
         """
         text_start = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
         places = {i for i, id_ in enumerate(encoded.ids) if i >= text_start and id_ in control}
@@ -137,7 +138,7 @@ class Reader:
             return ()
 
     def _loses(self, response: str, ids: Sequence[int], prompt: tokens.Encoded) -> bool:
-        """Return whether a response decodes to another text, but for case and white space."""
+        """Return whether tokenizing changes a response in more than case and white space."""
         fed = [*takewhile(lambda token: token not in self.ending.eos, ids)]
         text, _ = tokens.char_spans(self.tokenizer, fed, prompt.ids[-CONTEXT:])
         spelled, wanted = _visible(text), _visible(response)

@@ -306,7 +306,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _weights(
     folder: Path, dtype: str, placement: Mapping[str, Any], attention: str
 ) -> PreTrainedModel:
-    """Load the model of a folder, unless it does not fit on the GPU or its weights are others."""
+    """Load the model of a folder; refuse it if it exceeds the GPU or its weights do not match."""
     import torch
     from transformers import AutoModelForCausalLM
 

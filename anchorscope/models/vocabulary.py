@@ -98,7 +98,7 @@ def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
         what = "the tokenizer has only the slow form, which cannot tell where a token's text lies"
         raise AnchorscopeError(what, where, f"{NEEDED} (the fast form)", see="tokenizer")
     if tokenizer.split_special_tokens:
-        what = "the tokenizer splits special tokens, so those of a chat template would be text"
+        what = "the tokenizer splits special tokens, so a chat template's marks would be text"
         do = "set `split_special_tokens` in tokenizer_config.json to false"
         raise AnchorscopeError(what, where, do, see="tokenizer")
 
@@ -155,7 +155,7 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse answers if this tokenizer does not decode ids of the first 64 to their E_A."""
+    """Refuse answers if the tokenizer decodes token ids of the first 64 to another E_A."""
     for row in answers[answers["dropped"].isna()].head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
         if row["ea_text"] not in text:

@@ -107,13 +107,13 @@ def arrange(
     """Put the passes of some samples into batches.
 
     A batch holds all rows of its samples, so that they share one padded shape, which alone changes
-    bfloat16 results. A sample is passed only under the interventions whose prompt it has, so
-    samples with other prompts and without are passed in different batches.
+    bfloat16 results. A sample is passed only under the interventions whose prompt it has. So
+    samples that lack prompts are in batches of their own.
 
     `chosen` are the interventions, each with its draws in turn; `clean` is one of them. A pass has
-    at most `batch_tokens` rows × padded length, a single sample any. The seed is the random
-    control's. `noise_samples` maps interventions with a batch of their own to the number of samples
-    that are measured under them, by default `NOISE_SAMPLES`.
+    at most `batch_tokens` rows × padded length, unless it holds a single sample. `seed` is for the
+    random control. `noise_samples` maps interventions with a batch of their own to the number of
+    samples that are measured under them, by default `NOISE_SAMPLES`.
     """
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):

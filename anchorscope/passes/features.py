@@ -38,7 +38,7 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """Some consecutive layers of features, with some of their samples in an order."""
+    """Some consecutive layers of features, with some of their samples in a given order."""
 
     x: Features
     layers: range
@@ -67,7 +67,7 @@ class View:
 
 
 def view_of(x: Features) -> View:
-    """Return a view of all layers and samples; a view itself."""
+    """Return a view of all layers and samples; a view is returned unchanged."""
     return x if isinstance(x, View) else View(x, range(len(x)), slice(None))
 
 

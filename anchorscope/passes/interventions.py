@@ -200,7 +200,7 @@ def blocked_arms() -> list[str]:
 
 
 def pairing_control(condition: str) -> Intervention | None:
-    """Return the control on whose complete samples the flips of a condition are counted, if any."""
+    """Return the control that decides which samples count for a condition's flips, or None."""
     one = REGISTRY[condition]
     name = one.name if one.role == "control" else one.controlled_by or one.counted_with
     return REGISTRY[name] if name else None

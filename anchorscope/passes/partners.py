@@ -118,7 +118,7 @@ def _no_golds(one: Known, other: Known) -> str | None:
     """Return the reason why the first gold answers of a pair are not swapped; None if they are.
 
     The words alone must not tell which question a gold answer belongs to, and a gold answer must
-    be another one than the model's.
+    differ from the model's answer.
     """
     if one.label == 0:
         return ANSWERED_RIGHT

@@ -175,7 +175,7 @@ def _swap(
 def _too_long(
     passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
 ) -> dict[str, str]:
-    """Return id → reason, for samples whose swapped version or whose partner's is too long."""
+    """Map ids to a reason where the swapped version of the sample or of its partner is too long."""
     reasons = {id_: _over(len(one.input_ids), limits) for id_, one in passed.items()}
     return {both: why for id_, why in reasons.items() if why for both in (id_, partners_of[id_])}
 

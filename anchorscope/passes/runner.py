@@ -63,7 +63,7 @@ def measure(
     once. All rows of a sample are in one call, because in half precision the shape of a call
     changes results by more than a small effect.
 
-    `numbers` are those of the batches to pass, by default all. `room` knows what fits in memory.
+    `numbers` name the batches to pass, by default all. `room` knows what fits in memory.
     With `outputs`, token probabilities are read under conditions that cut nothing.
 
     Raises:
@@ -261,7 +261,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
 def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the logits of states [n, width] in parts, float32 [some, vocabulary], with `beside`."""
+    """Yield logits, float32 [part, vocabulary], and `beside`, in parts of the states [n, width]."""
     size = max(1, LOGITS_AT_ONCE // families.embedded(loaded.model))
     for some, given in zip(states.split(size), beside.split(size), strict=True):
         yield families.logits(loaded.model, some), given

@@ -73,7 +73,7 @@ class Draws:
     ) -> Refits | None:
         """Return the draws, and the read-out as scored by each draw's probes; None without scores.
 
-        The answers are those of `samples.in_order`. The read-outs get the effects of `conditions`,
+        The answers come from `samples.in_order`. The read-outs get the effects of `conditions`,
         if measured.
 
         Raises:
@@ -94,7 +94,7 @@ class Draws:
         return ClusterDraws(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return the scores of each floor's refits, float64 [draws, n]; errors as in `refits`."""
+        """Return the scores of each floor's refits, float64 [draws, n]; see `refits` for errors."""
         rows = places(self.ids, answers["id"], "refitted floors")
         return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
 
@@ -113,7 +113,7 @@ class Means:
         return intervals.mean_known(intervals.ratio(sums, self.members.sum(-1)), axis=0)
 
     def replicates(self, drawn: ClusterDraws, placements: int = 1) -> np.ndarray:
-        """Return the means in each draw, [draws, layers]; also draw among several placements."""
+        """Return the means in each draw, [draws, layers]. Several placements are resampled, too."""
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
     def clusters(self, drawn: ClusterDraws) -> np.ndarray:
@@ -161,9 +161,10 @@ def with_edges(
     """Widen bootstrap intervals of zero width, because clusters that were not seen may differ.
 
     If none of n samples flips, every draw of the bootstrap is 0, for six samples as for six
-    hundred. But a share z² / (clusters + z²) of the `effective_clusters` may differ unseen, the
-    upper end of Wilson's interval (J. Am. Stat. Assoc. 22, 1927) at 0, anywhere within the bounds
-    of one sample's value. Without finite bounds, nothing is known of unseen values.
+    hundred. But a share of up to z² / (clusters + z²) of the `effective_clusters` may differ
+    without having been drawn, which is the upper end of Wilson's interval (J. Am. Stat. Assoc. 22,
+    1927) at 0. Their values may lie anywhere within the bounds of one sample's value. Without
+    finite bounds, nothing is known of unseen values.
     """
     least, most = bounds
     if not np.isfinite(bounds).all():

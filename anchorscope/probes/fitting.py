@@ -78,8 +78,8 @@ def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers
     """Cut outer folds, and inner folds in each training fold, so that linked samples stay together.
 
     Samples of one `component` are linked. Without this column, questions and subjects link them.
-    The answers also have `id`, `label`, and for `disjoint: subject+answer` `ea_text`. Errors call
-    them `where`.
+    The answers also have `id` and `label`, and if `disjoint` is `subject+answer`, `ea_text`.
+    `where` names the answers in errors.
 
     Raises:
         AnchorscopeError: Folds cannot be cut, see `folds.assign`.
@@ -113,7 +113,7 @@ def inner_folds(
 
 
 def _linked(answers: pd.DataFrame, settings: ProbeSettings) -> np.ndarray:
-    """Return the name of each sample's component, object [n]. Samples of one share a fold."""
+    """Return each sample's component, object [n]. Samples of one component share a fold."""
     if "component" in answers and answers["component"].notna().all():
         linked = answers["component"].to_numpy(dtype=object)
     else:
@@ -157,7 +157,8 @@ def plan_passes(
 class Fitted:
     """One probe per layer and outer fold, with its calibration, float64 [layers, folds] each.
 
-    With several draws: [layers, draws · folds], the probes of one draw after another's.
+    With several draws, the arrays are [layers, draws · folds]: first all folds of the first draw,
+    then all folds of the second.
     """
 
     probes: probes.Probes
@@ -189,9 +190,9 @@ def fit(
 ) -> Fitted:
     """Fit all probes of all layers in one solve, then choose C and calibrate by outer fold.
 
-    Activations are float [layers, n, width], in the order of the design, penalties [layers, folds];
-    None chooses them. With `of_text`, for `floors`, features are not standardised, and C is
-    `strongest`.
+    Activations are float [layers, n, width], in the order of the design. Penalties are [layers,
+    folds]; None chooses them. With `of_text`, used by `floors`, features are not standardised, and
+    `strongest` chooses C.
     """
     penalties = np.tile(design.settings.penalties, (len(x), len(design.inner), 1))
     grid = penalties if c is None else c[..., None]  # [layers, folds, penalties]

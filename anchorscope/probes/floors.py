@@ -138,8 +138,8 @@ def fit(
     C is the one with the highest AUC over inner folds. A probe takes the smallest C that does
     nearly as well. For a text model, that rule gives an AUC below chance if the text tells little.
 
-    The labels z are [n], 1 for a wrong answer, inner folds int64 [n]. Without them (-1) the first
-    penalty is used, uncalibrated. Penalties are ascending.
+    The labels z are [n], 1 for a wrong answer. Inner folds are int64 [n]. If they are missing (-1),
+    the first penalty is used without calibration. Penalties are ascending.
     """
     learned = [TextFeatures.learn(answers, column, kind) for column, kind in FLOORS[floor]]
     features = sparse.hstack([x for _, x in learned], format="csr")
@@ -189,7 +189,7 @@ def learn(
     """Fit models in the folds of a design to features given by their Gram matrix, [n, n].
 
     Return the inverse penalty of the model that scored a sample [n], the scores at balanced classes
-    [n], and those of the models refitted in each draw, float32 [draws, n].
+    [n], and the scores of the models refitted in each draw, float32 [draws, n].
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()

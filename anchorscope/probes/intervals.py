@@ -66,7 +66,7 @@ class ClusterDraws:
         return np.concatenate([np.ones((1, n)), self.weights[:, self.clusters]])
 
     def clusters_in(self, members: np.ndarray) -> np.ndarray:
-        """Count the clusters with a member, [...], given members [..., n]."""
+        """Return the number of clusters, [...], that hold at least one of the members [..., n]."""
         return (self.sums(members) > 0).sum(-1)
 
 
@@ -92,7 +92,7 @@ def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def thin(n: Any, n_clusters: Any, least: Any) -> Any:
-    """Return whether samples or clusters, numbers or arrays [...], are fewer than `least` says.
+    """Return whether there are too few samples or clusters; both are numbers or arrays [...].
 
     `least` has `min_n` and `min_clusters`: the section `bootstrap` of the config, or an analysis.
     """

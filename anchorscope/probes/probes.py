@@ -88,9 +88,9 @@ def fit(
 ) -> Probes:
     """Fit every problem at every layer, as many together as fit into memory.
 
-    Features are float [layers, n, width], labels 0 or 1 [n]. Training rows are bool, or weights of
-    at least 0, [problems, n], inverse penalties [problems] or [layers, problems]. Features that are
-    not to be `scaled` must be uncorrelated and have mean 0.
+    Features are float [layers, n, width], labels 0 or 1 [n]. Training rows are [problems, n], bool
+    or weights of at least 0. Inverse penalties are [problems] or [layers, problems]. Features that
+    are not to be `scaled` must be uncorrelated and have mean 0.
 
     Raises:
         AnchorscopeError: Features are not finite, training rows have one class only, or a single

@@ -58,7 +58,7 @@ class Readout:
 
     @property
     def headline(self) -> int:
-        """The layer of pictures and contrasts."""
+        """The layer that pictures and contrasts show."""
         return median_layer(self.layer_of_fold)
 
     @property
@@ -148,7 +148,7 @@ def places(
     """
     index, ids = (pd.Index([str(one) for one in some], dtype=object) for some in (there, wanted))
     if len(index) != len(ids) or index.has_duplicates or not ids.isin(index).all():
-        what = f"{len(index)} rows are not those of {len(ids)} samples"
+        what = f"{len(index)} rows do not match {len(ids)} samples"
         raise mismatch(what, where, product)
     return index.get_indexer(ids)
 
@@ -216,7 +216,8 @@ def _folds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each sample's outer fold, int64 [n], and AUCs to choose its layer, [layers, folds].
 
-    The AUCs are inner out-of-fold ones, or without inner folds, over the samples outside the fold.
+    The AUCs are of inner out-of-fold logits. Without inner folds, they are over the samples outside
+    the fold.
     """
     rows = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     fold = np.zeros(len(ids), dtype=np.int64)

@@ -95,7 +95,7 @@ class CellScores:
                     progress.update(n)
 
     def _measured(self, readout: str, condition: Condition) -> tuple[np.ndarray, Features]:
-        """Return the places of the samples in the design, and states; some lack if `partial`."""
+        """Return places in the design and states of the samples; some are missing if `partial`."""
         ids, x = self.activations(readout, *condition)
         wanted, n = pd.Index([str(id_) for id_ in ids], dtype=object), len(self.design.ids)
         places = pd.Index(self.design.ids).get_indexer(wanted)
@@ -188,8 +188,9 @@ def _shuffled_design(design: Design) -> Design | None:
     """Return the design with shuffled labels; None if a fold gets one class, or for `published`.
 
     The probes are not calibrated, since a slope would be fitted to uninformative logits. The shift
-    to balanced classes stays: folds were not cut by the shuffled label and differ in its shares,
-    and their complements differ the other way, so that pooled scores would rank backwards.
+    to balanced classes stays. The share of each shuffled label differs between folds, and in the
+    opposite direction between their training sets. Without the shift, pooled scores would rank
+    backwards.
     """
     if design.settings.scoring != "calibrated":
         return None

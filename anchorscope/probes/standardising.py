@@ -82,7 +82,7 @@ def _standardise_columns(
 
     A row far away would draw the mean away from all others and leave few digits to tell them apart,
     so such rows do not count for the centre. A feature that is constant among a problem's rows gets
-    1 / std = 0, hence weight 0, which the penalty would give it, too.
+    1 / std = 0. Its weight is then 0, as the penalty would make it.
     """
     x = rows[:, columns].double()
     x, first = x - x[0], x[0]

@@ -35,7 +35,7 @@ class Stored:
         return cls(design.ids, design.fold, design.inner, fitted)
 
     def design(self, answers: pd.DataFrame, settings: ProbeSettings, where: str) -> Design:
-        """Return the folds of the probes, in the order of `ids`, for what is fitted beside them.
+        """Return the folds of the probes, in the order of `ids`, to fit other models in them.
 
         The answers, named `where` in error messages, are of the same samples in any order.
 

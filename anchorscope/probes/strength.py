@@ -56,13 +56,13 @@ def of_scores(
 ) -> Strength:
     """Measure how well scores tell right from wrong answers, beside the hardest floor.
 
-    Scores are [layers, n], of the answers in their order. Without the table of `floors.floors`, an
+    Scores are [layers, n], in the order of the answers. Without the table of `floors.floors`, an
     AUC above 0.6 suffices. Refitted probes and floors (`again`) widen the interval of the gain.
 
     Returns:
         Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the
         smallest lower end of the gain, and `floor_auc`, blank without floors; `gain`, `gain_low`,
-        `gain_high`, the AUC above that floor, paired; `signal`. Claims are judged by the others:
+        `gain_high`, the AUC above that floor, paired; `signal`. Claims use the remaining arrays:
         `hardest`, the name of the floor, or `0.6`, that is hardest to beat; `margin`,
         `margin_error`, `margin_low`, `margin_high` and `margin_p`, the AUC above it, with the
         bootstrap's standard error and Student's t over clusters.
@@ -105,7 +105,7 @@ def of_scores(
 def _margin(
     margins: np.ndarray, names: Sequence[str], drawn: ClusterDraws, level: float
 ) -> dict[str, np.ndarray]:
-    """Return the columns of the smallest margin in standard errors [1 + draws, names, layers]."""
+    """Return the columns of the margin that is smallest in units of its standard error."""
     error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies is sure
     value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
     width = error * stdtrit(freedom, (1 + level) / 2)

@@ -238,7 +238,7 @@ def text(summary: Summary) -> str:
     macros: Any = templates(autoescape=False).get_template("cell.txt").module
     for line in macros.screen(summary).splitlines():
         name, _, words = line.partition("|")
-        for part in textwrap.wrap(words, 80):
+        for part in textwrap.wrap(words, 80, break_on_hyphens=False):
             lines.append(f"{name:<18}{part}")
             name = ""
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from typing import get_args
 
 from anchorscope.config.readouts import Pair
@@ -18,8 +19,10 @@ from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
 from anchorscope.experiments.crossing.claims import SAYS, YES
+from anchorscope.probes.samples import MARGIN
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
+from anchorscope.storage import provenance
 
 REFERENCES = RESOURCES / "references.bib"
 ALWAYS = ("luo2026pathways", "anchorscope", "wolf2020transformers", "paszke2019pytorch")
@@ -50,7 +53,7 @@ class About:
     datasets: Sequence[str]  # labels
     given: Sequence[str]  # labels of datasets that bring answers of their own
     labelled: Sequence[str]  # labels of datasets that say whether each answer is right
-    prompts: Sequence[str] = ()  # names of the models' prompt styles, if known
+    prompts: Sequence[str] = ()  # prompt styles, with how they treat thinking, if known
     # reason → number of sampled questions that were left out for it, if known
     left_out: Mapping[str, int] = field(default_factory=dict)
 
@@ -77,7 +80,7 @@ def text(config: Config, figure: str) -> str:
         datasets=[one.label for one in datasets],
         given=given + [label for label, chosen in fields if chosen.response],
         labelled=[label for label, chosen in fields if chosen.label],
-        prompts=list(dict.fromkeys(config.models[key].prompt for key in answering)),
+        prompts=list(dict.fromkeys(_prompt(config, key, asked.datasets) for key in answering)),
         left_out=left_out(
             (reason, count)
             for cell in cells
@@ -115,6 +118,7 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
             crossed=crossed,
             wording=any(one["source"] == "wording" for one in crossed),
             made=[claim for claim in SAYS if YES in verdicts[claim]],
+            margin=MARGIN,
             version=version("anchorscope"),
             **vars(about),
         )
@@ -149,6 +153,14 @@ def left_out(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
     for reason, count in dropped:
         counts[reason.removeprefix("no answer: ")] += count
     return dict(counts.most_common())
+
+
+def _prompt(config: Config, model: str, datasets: Iterable[str]) -> str:
+    """Return a model's prompt style, and how its chat template treats thinking, if recorded."""
+    paths = [Path(config.root, "prompts", model, f"{dataset}.parquet") for dataset in datasets]
+    records = [provenance.read(path) for path in paths if provenance.beside(path).is_file()]
+    thinking = {record["thinking"] for record in records if record.get("thinking")}
+    return f"{config.models[model].prompt}{''.join(f' ({one})' for one in sorted(thinking))}"
 
 
 def _described(config: Config, model: str) -> str:

@@ -100,7 +100,7 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
         "content": str(record.get("content", ""))[:12],
         "dtype": entry.dtype + (f", dequantised from {before}" if before else ""),
         "prompt": config.models[entry.answers_of or model].prompt,
-        "answers": f"those of {entry.answers_of}" if entry.answers_of else "its own",
+        "answers": f"given by {entry.answers_of}" if entry.answers_of else "its own",
     }
 
 

@@ -166,7 +166,7 @@ def check_writable(folder: str | Path) -> None:
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
-    """Return the bytes that activations need on the disk of a folder, given those of each cell.
+    """Return the bytes that activations need on the disk of a folder, given the bytes of each cell.
 
     Unless all are kept, only one cell's are on the disk at a time.
 

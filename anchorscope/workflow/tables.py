@@ -63,7 +63,7 @@ def detection_cell(job: Any) -> Made:
 
 
 def joined(job: Any) -> Made:
-    """Join tables of cells into those of one figure."""
+    """Join the tables of cells into tables of one figure."""
     given = dict(job.input.items())
     first = next(iter(given.values()))
     check_settings(first)

@@ -147,6 +147,30 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(check, clone, relation, n, 
     assert told[0] == status and told[1].startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (50, "about 25 pairs of right and 24 of wrong answers can be swapped"),
+        (12, "about 42 pairs of right and 4 of wrong answers can be swapped, but most claims need"),
+        (88, "about 5 pairs of right and 42 of wrong answers can be swapped, but most claims need"),
+    ],
+)
+def test_pairs_of_labelled_answers_are_counted_by_label(check, clone, wrong, said):
+    rows = [
+        {"q": f"{chr(97 + i % 26)}{i}q?", "a": f"Name{i}", "s": f"Town {i}", "z": int(i < wrong)}
+        for i in range(100)
+    ]
+    lines = [json.dumps(row | {"r": f"Name{i}", "one": "of"}) for i, row in enumerate(rows)]
+    (clone / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    fields = {"question": "q", "answers": ["a"], "subject": "s", "relation": "one"}
+    fields |= {"response": "r", "label": "z"}
+    more = {"datasets": {"rows": {"sample_size": 100, "fields": fields}}}
+    found = check(more | {"conditions": {"crossed": {}}}).about("dataset")
+    (told,) = [one for one in found if "can be swapped" in one[1]]
+    assert told[1].startswith(f"rows: {said}")
+    assert told[0] == ("warning" if "need" in said else "ok")
+
+
 def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, clone):
     # Clean, knockout, two random draws, question; two read-outs; float32.
     size = cli_check.gigabytes(10 * 5 * 2 * LAYERS * WIDTH * 4)

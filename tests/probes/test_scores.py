@@ -190,7 +190,7 @@ def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) 
     for key, s in made.scores.items():
         assert np.array_equal(s, back.scores[key], equal_nan=True)
     readout = next(samples.readouts(table, samples.in_order(answers)))
-    with pytest.raises(AnchorscopeError, match="200 rows are not those of 200 samples"):
+    with pytest.raises(AnchorscopeError, match="200 rows do not match 200 samples"):
         back.refits(readout, samples.in_order(answers.assign(id="x" + answers["id"])), ["noop"])
 
 

@@ -48,8 +48,8 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
         digits = 0 if row["claim"] == "through_eq" else 2
         numbers |= {f"{row[name]:.{digits}f}" for name in ("estimate", "ci_low", "ci_high")}
         numbers |= {f"{row['p']:.3f}", str(row["n"]), *re.findall(r"[\d.]+", str(row["reason"]))}
-    # Layer 0, least p shown, least AUC of a signal, level, refits and folds.
-    numbers |= {"0", "0.001", "0.6", "95", "20", "3"}
+    # Layer 0, least p shown, least AUC of a signal, margin of the layers, level, refits and folds.
+    numbers |= {"0", "0.001", "0.6", "0.01", "95", "20", "3"}
     text = re.sub(r"@\w+|Anchorscope [\d.]+|recipe \w+, float32", "", said).replace("\u2212", "-")
     text = text.replace("0\u2013", "0 of ")  # of a range
     found = re.findall(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?", text)
@@ -152,6 +152,16 @@ def test_questions_that_were_left_out_are_counted_by_reason(
         f"{1203 * of_each:,} more questions were left out: {1200 * of_each:,} for “refusal”, "
         f"{3 * of_each} for “too long”."
     ) in found
+
+
+def test_a_prompt_says_how_its_template_treats_thinking(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = methods.provenance.read
+    off = {"thinking": "thinking is switched off"}
+    monkeypatch.setattr(methods.provenance, "read", lambda path: read(path) | off)
+    found = methods.text(config, "tiny")
+    assert "asked in the prompt style plain (thinking is switched off)." in found
 
 
 def parsed(text: str) -> dict[str, dict[str, str]]:

@@ -177,7 +177,7 @@ def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not
     assert samples.aligned(text, said, "s", "text").tolist() == [0, 1, 2, 3, 4, 5]
     twice = text.assign(id=["id 5", "id 5", *text["id"][2:]])
     for wrong in (pd.concat([text, text[:1]]), text[1:], twice):
-        with pytest.raises(AnchorscopeError, match="are not those of 6 samples"):
+        with pytest.raises(AnchorscopeError, match="do not match 6 samples"):
             samples.aligned(wrong, said, "s", "text")
     text["s"] = text["s"].where(text["id"] != "id 2", np.nan)
     with pytest.raises(AnchorscopeError, match="not finite") as caught:

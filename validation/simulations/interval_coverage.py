@@ -34,7 +34,7 @@ WIDTH = 16
 STRENGTH, COMMON = 1.2, 0.4
 """Size of the signal, and the share of a feature that a subject's samples have in common."""
 MOVED = 0.1
-"""What any cut moves a feature by, in standard deviations."""
+"""Amount by which any cut moves a feature, in standard deviations."""
 PLACEMENTS = 3
 CONDITIONS = [("knockout", 0), *(("random", draw) for draw in range(PLACEMENTS))]
 CURVE = {"ΔP of Q": ("Q", "delta_p", "ci"), "ΔP of all": ("all", "delta_p", "ci")}

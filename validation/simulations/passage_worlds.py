@@ -23,7 +23,7 @@ FRAMES, FOLDS = 40, 5  # templates of the questions, outer folds
 
 @dataclass(frozen=True)
 class Passage:
-    """How scores come about, and what blocking E_Q does to them."""
+    """Parameters of a world: how scores arise, and what blocking E_Q does to them."""
 
     passes: float = 0.0  # share of the pair term that passes through E_Q
     varies: bool = False  # whether it varies between answers, from 0 to twice as much

@@ -42,7 +42,7 @@ PROBE = {"inner_folds": 3, "grid": [1e-3, 0.01, 0.1, 1.0]}
 
 @dataclass(frozen=True)
 class World:
-    """What texts hold, and what states know of it."""
+    """Features that texts hold, and their images in the states."""
 
     weights: np.ndarray  # of the telling features on the logit of *wrong*, [TELLING]
     share: np.ndarray  # of the texts that hold a feature, [TELLING + OTHER]

@@ -1,7 +1,7 @@
 """Answer only: the answer without the question, scored with the stored probes.
 
-Control: the knockout of every question token (`question` of the main run), which hides as much and
-moves no position. It is passed again, in the same batches.
+The control is the knockout of every question token (`question` in the main run). It hides as much
+and shifts no position. It is passed again, in the same batches.
 """
 
 from anchorscope.experiments.columns import (

@@ -41,6 +41,6 @@ def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:
 
 
 def _behind(sample: Sample, prompt: Sequence[int]) -> Sample:
-    """Put a sample's frozen answer tokens after a prompt without a question."""
+    """Append a sample's answer tokens, unchanged, to a prompt without the question."""
     alone = Sample("", tuple(prompt), {}, (), (), len(prompt))
     return replace(behind(sample, alone), partner=None)

@@ -1,8 +1,8 @@
 """Boundary: questions that a model refuses once it may, by group and layer.
 
 This tests the knowledge boundary of arXiv 2601.07422: whether the model does not know its
-A-Anchored answers. The control forms the groups by the random knockout's own flips, so that they
-should not differ.
+A-Anchored answers. As a control, the flips under random tokens form the groups. These groups should
+not differ.
 """
 
 from anchorscope.config.sections import Count, Text, key
@@ -41,7 +41,7 @@ class Boundary(SampledSettings):
 EXPERIMENT = Experiment(
     name="boundary",
     about="Questions that the model refuses once the prompt allows it, by group; the control forms "
-    "the groups by the random knockout's own flips.",
+    "the groups by the flips under random tokens.",
     settings=Boundary,
     interventions=(KNOCKOUT, RANDOM),
     needs=("prompts", "floors"),

@@ -13,7 +13,7 @@ REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"
 
 
 def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
-    """Score every sample clean and under the control, with `refusals` on the clean rows."""
+    """Score every sample clean and under the control, and add `refusals` to the clean rows."""
     rows = cell.score([*cell.samples.values()], [RANDOM])
     facts = refusals(cell, settings).rename_axis("id").reset_index()
     return with_facts(rows, facts.assign(condition="clean"))

@@ -33,10 +33,10 @@ YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measure
 SAYS = {
     "signal": "the probe knows more than models of the text",
     "interaction": "the probe compares question and answer, instead of adding two separate scores",
-    "own_answer": "the probe scores the model's own wrong answers higher after the questions that "
-    "they were given to than after swapped questions",
-    "truth": "after the questions they belong to, right answers that the model did not give score "
-    "higher than the wrong answers that it gave, by more than its log-probability explains",
+    "own_answer": "the probe scores the model's own wrong answers higher after their own questions "
+    "than after swapped questions",
+    "truth": "right answers that the model did not give score higher than the wrong answers that "
+    "it gave, each after its own question, by more than the model's log-probability explains",
     "through_eq": "blocking the exact question tokens takes more than a fifth of the pair term, "
     "beyond general damage as judged by the answer term",
 }
@@ -198,10 +198,10 @@ def _above_text(answers: Answers, pairs: Pairs) -> dict[str, Estimate]:
 
 
 def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
-    """Estimate the golds' pair term that their log-probability and the imitator leave unexplained.
+    """Estimate the part of the golds' pair term that log-probability and imitator do not explain.
 
-    Nothing is left if the score follows the log-probability, whatever the slope or curve, and
-    whatever the own answers do.
+    The part is 0 if the score of the gold answers is a line or curve of their log-probability, even
+    if the model's own answers behave differently.
     """
     log_p = gold.log_p - gold.log_p.mean()
     powers = [term(PAIR, log_p**power) for power in POWERS]
@@ -210,12 +210,12 @@ def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
 
 
 def _at_equal(wrong: Answers, gold: Answers, pairs: Pairs) -> Estimate:
-    """Estimate the golds' pair term less the own answers' pair term, at equal covariates.
+    """Estimate the golds' pair term minus the own answers' pair term, at equal covariates.
 
     The mean is adjusted for because a score that shrinks after a strange question has a pair term
-    that grows with its mean. The product of question and answer term stands for a gain on the
-    answer's score. The pair terms of the powers of the log-probability stand for a score that
-    follows it on a line or curve.
+    that grows with its mean. The product of question and answer term accounts for a question that
+    multiplies the answer's score. The pair terms of powers of the log-probability account for a
+    score that is a line or curve of it.
     """
     products = [one.term(QUESTION) * one.term(ANSWER) for one in (gold, wrong)]
     log_p = np.stack([gold.log_p, wrong.log_p])

@@ -76,7 +76,7 @@ class Damaged:
         return self.pairs.estimate(kept.mean(-1), self._errors(kept, self.clean[0]))
 
     def beyond(self, share: float) -> Estimate:
-        """Estimate (1 - share) λP less the blocked pair term.
+        """Estimate (1 - share) λP minus the blocked pair term.
 
         It is above 0 if blocking takes more than the share.
         """
@@ -108,7 +108,7 @@ class Damaged:
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
-    """Find where a function changes its sign, in 60 steps that double; else the last point."""
+    """Find where a function changes its sign within 60 doubling steps; else return the end."""
     sign, end = np.sign(function(start)), start
     for _ in range(60):
         begin, end = end, end + step

@@ -10,8 +10,8 @@ float64 [1 + refits, pairs, columns], are a difference of interest, the differen
 score, and the differences in at least one covariate. The first two are contrasts of the same
 scores, so that their noise is equally large and uncorrelated. Least squares would take noise of the
 mean score for variation, and its slope would be too small. The slope is therefore from an
-orthogonal regression (Deming 1943). At most half of the mean score's variance that the covariates
-leave is taken for noise. Covariates have no noise.
+orthogonal regression (Deming 1943). Of the mean score's variance that the covariates do not
+explain, at most half counts as noise. Covariates have no noise.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def term(which: np.ndarray, four: np.ndarray) -> np.ndarray:
 class Estimate:
     """Statistics with Student's intervals, float64 [...] each; NaN if they cannot be known.
 
-    `p` is twice the p of "not above 0", at most 1. It is below .05 if the interval of level .95
-    lies above 0.
+    `p` is twice the one-sided p of the null hypothesis "not above 0", at most 1. It is below .05 if
+    the interval of level .95 lies above 0.
     """
 
     value: np.ndarray = UNKNOWN
@@ -185,7 +185,7 @@ def holm(p: pd.Series) -> pd.Series:
 def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Estimate the difference at equal mean score and covariates, [1 + refits].
 
-    Return also each pair's part of the error of the first, by the jackknife, [pairs].
+    Also return each pair's jackknife contribution to the error of the first estimate, [pairs].
     """
     rows, size = _scaled(columns)
     moments, n = np.swapaxes(rows, -1, -2) @ rows, rows.shape[-2]
@@ -195,7 +195,7 @@ def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scale the columns and append a column of 1; return also the first two's unit, [...]."""
+    """Scale the columns and append a column of 1; also return the unit of the first two, [...]."""
     size = columns.std(-2, keepdims=True)
     same = size < 1e-9
     size = np.where(same, np.inf, size)  # a constant column has no effect
@@ -216,9 +216,10 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
 
 
 def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate y [1 + refits, pairs] where all x [pairs, columns] are 0, by least squares.
+    """Fit y [1 + refits, pairs] to x [pairs, columns] by least squares, and take the intercepts.
 
-    Return the intercepts, and each pair's part of the first's error, by the jackknife, [pairs].
+    Return the intercepts, and each pair's jackknife contribution to the error of the first
+    intercept, [pairs].
     """
     size = x.std(0)
     rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])

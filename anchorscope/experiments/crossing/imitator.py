@@ -26,12 +26,13 @@ def pair_terms(
     """Predict the scores' pair terms from the features' pair terms by ridge regression.
 
     The regression learns from differences between pairs of one kind, with the same weights for all
-    kinds. All answers overlap more with their own questions and score higher there, and this alone
-    must not look like a cause. Each fold is predicted from the others.
+    kinds. All answers overlap more with their own questions and score higher there. This alone must
+    not count as an explanation. Each fold is predicted from the others.
 
     Scores are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` numbers the
-    kinds of answers (right, wrong, gold), [pairs]. No text is in two outer folds, [pairs].
-    Return predicted pair terms, [..., pairs]; 0 with one fold, which leaves no pairs to learn from.
+    kinds of answers (right, wrong, gold), [pairs]. `fold` is each pair's outer fold, [pairs]; no
+    text is in two of them. Return predicted pair terms, [..., pairs]; 0 with one fold, which leaves
+    no pairs to learn from.
     """
     read, given = term(PAIR, features), term(PAIR, scores)
     targets = given.reshape(-1, given.shape[-1]).T  # [pairs, targets]
@@ -92,6 +93,6 @@ def _grams(text: str, size: int) -> set[str]:
 
 
 def _shares(some: set[str], others: set[str]) -> tuple[float, float]:
-    """Return the share of `others` that is in `some`, and the share of the union in both."""
+    """Return the share of `others` that is in `some`, and the share of their union in both."""
     both = len(some & others)
     return both / max(1, len(others)), both / max(1, len(some | others))

@@ -68,7 +68,7 @@ class Swapped:
 
     @property
     def sides(self) -> dict[str, np.ndarray]:
-        """Side → whether a pair is of it, bool [pairs]."""
+        """Side → whether each pair is on it, bool [pairs]."""
         return {"right": self.right, "wrong": ~self.right}
 
     @property
@@ -95,9 +95,9 @@ class Swapped:
 
     @cached_property
     def bound(self) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs whose prompts differ in E_Q alone, and those that others mirror, bool [pairs].
+        """The pairs whose prompts differ in E_Q alone, and pairs that others mirror, bool [pairs].
 
-        A prompt whose frame is not known has one of its own.
+        A prompt whose frame is not known counts as different from all others.
         """
         frames = self.answers.get("frame", pd.Series(None, index=self.answers.index))
         numbered = pd.factorize(frames)[0]
@@ -133,8 +133,8 @@ class Swapped:
     def scores(self, arm: str) -> np.ndarray:
         """Return the four scores of each pair in an arm, float64 [4, 1 + refits, layers, pairs].
 
-        Logits towards *right*, in the order of `terms`; the probe's, then each refit's. NaN where
-        not measured.
+        They are logits towards *right*, in the order of `terms`: by the probe, then by each refit.
+        Scores that were not measured are NaN.
         """
         probes = (self.readout, *self.refits)
         return np.stack([-self._four(arm, partial(_scores, one)) for one in probes], axis=1)
@@ -147,7 +147,7 @@ class Swapped:
         )
 
     def _four(self, arm: str, values: Callable[[str], np.ndarray]) -> np.ndarray:
-        """Return by pair, [4, ..., pairs], what a function returns of a condition, [..., n]."""
+        """Arrange a function's values for each condition, [..., n], by pair, [4, ..., pairs]."""
         own, moved = (values(condition.name) for condition in interventions.arms()[arm])
         one, other = self.members
         return np.stack([own[..., one], moved[..., one], moved[..., other], own[..., other]])
@@ -204,8 +204,9 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
     """Find the pairs whose pair term is 0 with E_Q blocked, whatever the probe reads.
 
     A frame is a prompt without E_Q. With E_Q blocked, a score depends on frame and answer alone. So
-    two questions of one frame have a pair term of 0, and the pair terms of two subjects whose
-    frames form a circle, such as two wordings of both, add up to 0.
+    two questions with one frame have a pair term of 0. If the frames of several pairs form a
+    circle, such as two subjects that are both asked about in two wordings, their pair terms add up
+    to 0.
 
     Subjects and frames of both questions are numbered, int64 [2, pairs]. Return which pairs share
     their frame, and which others lie on a circle, bool [pairs] each.

@@ -1,4 +1,4 @@
-"""The tables of crossing: what is no sum of question and answer, layer by layer; and the claims."""
+"""Tables of crossing: the pair terms, layer by layer, and the claims."""
 
 from __future__ import annotations
 
@@ -36,32 +36,34 @@ CROSSING = {
 """Column of the table → what it holds."""
 QUANTITIES = {
     "pair_right": "P_R: the mean pair term of right answers",
-    "right_above_text": "P_R less that of the text imitator",
+    "right_above_text": "P_R minus the text imitator's",
     "pair_wrong": "P_W: the mean pair term of wrong answers",
-    "wrong_above_text": "P_W less that of the text imitator",
+    "wrong_above_text": "P_W minus the text imitator's",
     "pair_gold": "P_G: the mean pair term of the gold answers of wrongly answered questions",
-    "gold_above_text": "P_G less that of the text imitator",
+    "gold_above_text": "P_G minus the text imitator's",
     "gold_wrong": "P_G − P_W, on the same questions",
     "through_<side>": "P of the `right` or `wrong` pairs that `through_eq` counts",
-    "through_<side>_<condition>": "the same with a condition, such as `knockout` or `rest`, in all "
-    "four passes, over λ",
+    "through_<side>_<condition>": "the same, with a condition such as `knockout` or `rest` in all "
+    "four passes, divided by λ",
     "left_<side>_<condition>": "λ: the slope of the answer term under the condition on the clean "
     "one",
     "taken_<side>_<condition>": "percent of P that the condition takes, 100 (1 − P_blocked / λP); "
     "at the headline layer, each pair scored at the layer of its fold",
     "gold_wrong_equal": "P_G − P_W where score, product of question and answer term, "
-    "log-probability and imitator are equal for gold and own answer; likewise",
+    "log-probability and imitator are equal for gold and own answer; "
+    "at the headline layer, each pair at the layer of its fold",
     "gold_unexplained": "the part of P_G that neither the golds' log-probability nor the imitator "
-    "explains; likewise",
+    "explains; at the headline layer, each pair at the layer of its fold",
     "share_<term>": "share of the `question`, `answer` or `pair` term in the mean squares over "
     "pairs of right answers; `share_noise` is the variance over refitted probes",
     "follows": "share of right answers whose predicted class flips after the partner's question",
     "same_frame": "share of pairs whose prompts differ only in E_Q; at the headline layer",
-    "mirrored": "share of other pairs whose pair terms cancel by design with E_Q blocked; likewise",
+    "mirrored": "share of other pairs whose pair terms cancel by design with E_Q blocked; "
+    "at the headline layer",
     "unlike": "share of pairs whose answers are of different kinds, such as a date and a name; "
-    "likewise",
+    "at the headline layer",
     "by_wording": "1 if partners were found by the questions' wording, 0 if by the dataset's "
-    "relations; likewise",
+    "relations; at the headline layer",
 }
 """Quantity → what it is."""
 CLAIMS = {
@@ -75,9 +77,9 @@ CLAIMS = {
     "blocking E_Q takes beyond general damage",
     **interval_of("estimate", "ci"),
     "n": "samples, or pairs",
-    "clusters": "effective number of independent ones",
+    "clusters": "effective number of independent samples or pairs",
     "layer": "the headline layer; each sample is scored at the layer that its outer fold chose",
-    "reason": "why the claim is not made or cannot be judged; what has to be said with it",
+    "reason": "why the claim is not made or cannot be judged; or a remark to report with it",
 }
 """Column of the table of claims → what it holds."""
 CORRECTED = "not significant once p is corrected for the figure's cells"
@@ -210,7 +212,7 @@ def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[Qua
 def _at_headline(
     through: Mapping[str, Mapping[str, Claim]], truth: Claim, pairs: Swapped
 ) -> Iterator[QuantityRow]:
-    """Return what is estimated at the layers of the folds, and facts about the pairs."""
+    """Return the estimates at the layers that the folds chose, and facts about the pairs."""
     for side, of in through.items():
         for arm, one in of.items():
             yield QuantityRow(f"taken_{side}_{arm}", one.estimate, one.n)
@@ -233,8 +235,8 @@ def unlike(pairs: Swapped) -> np.ndarray:
 def _shares(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
     """Return the shares of question, answer, pair and noise in the mean squares of right pairs.
 
-    They add up to 1. A probe fitted to other samples would give other terms. A mean square is too
-    large by their variance over refits, which is the noise.
+    They add up to 1. A probe fitted to other samples would give other terms. This variance over
+    refits makes a mean square too large, and is counted as noise.
     """
     parts, squares, noise = {}, [], []
     for name, which in TERMS.items():
@@ -284,7 +286,7 @@ def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
     """Correct the p of a figure's claims for the number of its cells (Holm).
 
-    Over the cells of one read-out where the claim is judged. Verdicts follow.
+    Only cells of one read-out in which the claim is judged are counted. Verdicts are updated.
     """
     p = table.groupby(["site", "position", "claim"])["p"].transform(estimates.holm)
     lost = (table["verdict"] == claims.YES) & ~(p < 1 - level)
@@ -297,7 +299,7 @@ def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
 
 
 def with_signal(table: pd.DataFrame, claims_: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of a figure whose column `cell_signal` says what its claims say."""
+    """Return a figure's table with the column `cell_signal`: whether the claim `signal` holds."""
     cell = ["model", "dataset", "site", "position"]
     signal = claims_[claims_["claim"] == "signal"].set_index(cell)["verdict"] == claims.YES
     places = pd.MultiIndex.from_frame(table[cell])

@@ -25,8 +25,8 @@ AUCS = {
     "auc_knockout": "AUC of the clean probe on knocked-out activations",
     **with_interval("auc_shuffled", "AUC of a probe fitted to shuffled labels"),
 }
-"""Column of the table → what it holds; `columns` adds those of flips."""
-FLIPS = "share of flips under the condition named"
+"""Column of the table → what it holds; `columns` adds the columns of flips."""
+FLIPS = "share of flips under the condition in the column's name"
 CONTRASTS = {
     **recurring("site", "position"),
     "contrast": "`knockout-random`: the knockout minus the published control",
@@ -44,7 +44,7 @@ RANDOM_CONTRAST = "knockout-random"
 
 
 def flipping() -> dict[str, Intervention]:
-    """Map each column of a share of flips to its condition, those after the own question first."""
+    """Map each column of flip shares to its condition, first those after the own question."""
     own = [one for one in of_role("cut", "control") if one.prompt is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
     names = {"knockout": "flip_share"}
@@ -59,8 +59,8 @@ def columns() -> dict[str, str]:
 def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -> pd.DataFrame:
     """Return a row of `columns` per layer: what the probes know, and what flips them.
 
-    The analysis has the seed of the run, which shuffled the labels. `scores` are of all read-outs
-    and probes, `scored_ids` [n] in the order of scoring and of the shuffled labels.
+    The analysis has the seed of the run, which shuffled the labels. `scores` hold all read-outs and
+    probes. `scored_ids` [n] are in the order of scoring, in which the labels were shuffled.
 
     Raises:
         AnchorscopeError: Scores, answers and floors are not of the same samples.

@@ -80,7 +80,7 @@ def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -
 
 
 def _lines(rows: pd.DataFrame, lines: Mapping[str, Series], factor: float) -> pd.DataFrame:
-    """Return the rows of a panel; a line without a marker has none."""
+    """Return the rows of a panel. Points of a line are marked only if the line has a marker."""
     parts = []
     for number, (name, series) in enumerate(lines.items()):
         ends = "auc" if name == "probe_auc" else "no band"
@@ -92,7 +92,7 @@ def _lines(rows: pd.DataFrame, lines: Mapping[str, Series], factor: float) -> pd
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Say the read-out and n; flips describe."""
+    """Write the caption: the read-out, n, and that flips carry no claim."""
     sizes = rows.groupby(["model", "dataset"])["n"].max()
     return notes.caption(
         request,

@@ -32,7 +32,8 @@ def per_sample(
 ) -> pd.DataFrame:
     """Return a row for each sample at the headline layer of each read-out, with `COLUMNS`.
 
-    Answers without scores are left out. `readouts` are such as `mlp/final`, by default all.
+    Answers without scores are left out. `readouts` are names such as `mlp/final`; the default is
+    all.
 
     Raises:
         AnchorscopeError: Scores and answers are not of the same samples.

@@ -1,7 +1,7 @@
 """Patching: the exact question tokens replaced by another sample's, before the same answer.
 
-Where the knockout hides what the question asks about, patching says something else in its place
-(token patching in arXiv 2601.07422). Control: as many question tokens outside E_Q replaced by such
+The knockout hides what the question asks about. Patching replaces it by something else (token
+patching in arXiv 2601.07422). The control replaces as many question tokens outside E_Q by such
 tokens of an unlike question.
 """
 
@@ -22,7 +22,7 @@ from anchorscope.passes.interventions import Intervention
 RANDOM = Intervention(
     "patch-random",
     "as many random question tokens replaced",
-    "as many random question tokens are replaced by those of an unlike question",
+    "as many random question tokens are replaced by tokens of an unlike question",
     role="control",
     prompt="patch-random",
 )
@@ -30,7 +30,7 @@ ARMS = {
     arm: Intervention(
         f"patch-{arm}",
         f"exact question tokens replaced, {arm} partner",
-        f"the exact question tokens are replaced by those of a {arm} partner",
+        f"the exact question tokens are replaced by the exact question tokens of a {arm} partner",
         role="arm",
         prompt=f"patch-{arm}",
         controlled_by=RANDOM.name,
@@ -41,8 +41,8 @@ COLUMNS = {
     **READOUT_COLUMNS,
     "arm": "whose tokens replace the sample's",
     **GROUP_COLUMNS,
-    "n_paired": "samples with a partner that the probe puts into the sample's class (`published`: "
-    "calls right), and a control that replaced as many tokens and changed at least one",
+    "n_paired": "samples whose partner is predicted to be of the sample's class (`published`: "
+    "right), and whose control replaced as many tokens and changed at least one",
     **FLIP_COLUMNS,
     "changed": "share of the tokens replaced by the control that differ from the original",
     **FLAG_COLUMNS,
@@ -51,7 +51,7 @@ COLUMNS = {
 
 
 class Patching(Section):
-    """Question tokens replaced by those of other samples."""
+    """Question tokens replaced by tokens of other samples."""
 
     arms: Listed[Literal["matched", "published", "placebo"]] = Field(
         ["matched", "published", "placebo"]
@@ -61,7 +61,7 @@ class Patching(Section):
 
 EXPERIMENT = Experiment(
     name="patching",
-    about="The exact question tokens (E_Q) are replaced by those of another sample of the same "
+    about="The exact question tokens (E_Q) are replaced by the E_Q of another sample of the same "
     "relation; the control replaces as many question tokens outside E_Q.",
     settings=Patching,
     interventions=(*ARMS.values(), RANDOM),

@@ -201,7 +201,7 @@ def with_spans(
 
 
 def _donors(cell: Cell) -> Mapping[str, list[str]]:
-    """Return id → ids of the samples of its fold that can give the tokens of its control.
+    """Map each id to the samples of its fold that can give tokens to its control.
 
     Their questions have another relation, or if the cell has only one, another template.
     """

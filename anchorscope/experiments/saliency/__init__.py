@@ -2,8 +2,8 @@
 
 S_l(i, j) = |Σ over heads A ⊙ ∂L/∂A| in layer l, from token i to a later token j. A are the weights
 after the softmax, L the logit of the headline layer's probe (the flow of Wang et al. 2023, arXiv
-2305.14160, as in arXiv 2601.07422, whose L is not known). Control: as many random question tokens,
-to the same targets.
+2305.14160, as in arXiv 2601.07422, whose L is not known). The control takes the flow from as many
+random question tokens to the same targets.
 """
 
 from typing import Literal
@@ -23,14 +23,14 @@ from anchorscope.passes.interventions import Intervention
 RANDOM = Intervention(
     "saliency-random",
     "saliency of as many random question tokens",
-    "attention to as many random question tokens is weighed by a little more or less",
+    "attention to as many random question tokens is scaled up or down slightly",
     role="control",
     tokens="random",
 )
 SALIENCY = Intervention(
     "saliency",
     "saliency of the exact question tokens",
-    "attention to the exact question tokens is weighed by a little more or less",
+    "attention to the exact question tokens is scaled up or down slightly",
     role="cut",
     tokens="exact",
     controlled_by=RANDOM.name,
@@ -61,10 +61,10 @@ COLUMNS = {
 
 
 class Saliency(SampledSettings):
-    """How much the probe depends on attention to the exact question tokens."""
+    """Saliency: how much the probe depends on attention to the exact question tokens."""
 
     loss: Literal["logit", "probe"] = Field("logit")
-    """What is differentiated: the probe's logit, or its cross-entropy."""
+    """Differentiated quantity: the probe's logit, or its cross-entropy."""
 
 
 EXPERIMENT = Experiment(

@@ -138,7 +138,7 @@ def _loss(
     states: Tensor,
     samples: Sequence[Sample],
 ) -> Tensor:
-    """Return the loss to differentiate, summed over samples; `states` are those of the layer."""
+    """Return the loss to differentiate, summed over samples; `states` are the layer's."""
     ids = [one.id for one in samples]
     s = cell.probes.logits_at(layer, states, readout, ids)
     if settings.loss == "logit":

@@ -1,6 +1,6 @@
-"""Windows: the knockout in a window of layers only, which a cumulative knockout cannot tell apart.
+"""Windows: the knockout in a few layers; the cumulative knockout cannot tell layers apart.
 
-Control: as many other question tokens blocked in the same window.
+The control blocks as many other question tokens in the same window.
 """
 
 from pydantic import Field
