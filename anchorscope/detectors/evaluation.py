@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
-from anchorscope.probes import intervals, platt, samples
+from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import ratio
 from anchorscope.probes.samples import sigmoid
 
@@ -120,5 +120,16 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
     for draw in np.flatnonzero(both_classes):
         precision[draw] = average_precision_score(z, rank, sample_weight=weights[draw])
     brier = ratio(weights @ (p - z) ** 2, everyone)
-    found = [intervals.aucs(rank, z, weights), precision, brier, platt.ece(p, z, weights)]
+    found = [intervals.aucs(rank, z, weights), precision, brier, ece(p, z, weights)]
     return np.where(both_classes[:, None], np.stack(found, axis=1), np.nan)
+
+
+def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the expected calibration error of p = P(z = 1) [n] in each draw, [draws].
+
+    It is the mean |share of z = 1 − mean p| over ten bins of p of equal width, weighted by their
+    size (Naeini et al., 2015, for one class). Weights are [draws, n].
+    """
+    bins = np.minimum((p * 10).astype(np.int64), 9)
+    in_bin = (bins[:, None] == np.arange(10)) * (z - p)[:, None]
+    return np.abs(weights @ in_bin).sum(1) / weights.sum(1)

@@ -99,14 +99,3 @@ def logistic_regressions(
             length = np.where(worse, length / 2, length)
         w, now = w - length[:, None] * step, after
     return w
-
-
-def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the expected calibration error of p = P(z = 1) [n] in each draw, [draws].
-
-    It is the mean |share of z = 1 − mean p| over ten bins of p of equal width, weighted by their
-    size (Naeini et al., 2015, for one class). Weights are [draws, n].
-    """
-    bins = np.minimum((p * 10).astype(np.int64), 9)
-    in_bin = (bins[:, None] == np.arange(10)) * (z - p)[:, None]
-    return np.abs(weights @ in_bin).sum(1) / weights.sum(1)
