@@ -13,8 +13,6 @@ rule activations:
         provenance=f"{{root}}/activations/{{model}}/{{dataset}}.provenance.json",
     log:
         f"{{root}}/logs/activations/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/activations/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores

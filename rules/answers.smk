@@ -14,8 +14,6 @@ rule answers:
         provenance=f"{{root}}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/answers/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/answers/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores

@@ -43,8 +43,6 @@ rule null_world:
         provenance=f"{RESULTS}/data/{{dataset}}.parquet.provenance.json",
     log:
         f"{RESULTS}/logs/null_world/{{dataset}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/null_world/{{dataset}}.tsv"
     wildcard_constraints:
         dataset=one_of(NULL_WORLDS),
     conda:
@@ -67,8 +65,6 @@ rule train:
         fresh=temp(f"{RESULTS}/models/.{{model}}.fresh"),
     log:
         f"{RESULTS}/logs/train/{{model}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/train/{{model}}.tsv"
     wildcard_constraints:
         model=one_of(name for name, model in cfg.models.items() if model.train),
     conda:
@@ -96,8 +92,6 @@ rule truth:
         provenance=f"{{root}}/truth/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/truth/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/truth/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -128,8 +122,6 @@ rule calibration_cell:
         provenance=f"{{root}}/calibration/{{model}}/{{dataset}}.csv.provenance.json",
     log:
         f"{{root}}/logs/calibration/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/calibration/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -151,8 +143,6 @@ rule calibration_table:
         provenance=f"{ROOT}/tables/calibration.csv.provenance.json",
     log:
         f"{ROOT}/logs/calibration/table.log",
-    benchmark:
-        f"{ROOT}/benchmarks/calibration/table.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -174,8 +164,6 @@ rule null_controls:
         provenance=f"{ROOT}/tables/null-controls.csv.provenance.json",
     log:
         f"{ROOT}/logs/null_controls.log",
-    benchmark:
-        f"{ROOT}/benchmarks/null_controls.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -200,8 +188,6 @@ rule experiment_calibration:
         provenance=f"{ROOT}/tables/calibration-experiments.csv.provenance.json",
     log:
         f"{ROOT}/logs/experiment_calibration.log",
-    benchmark:
-        f"{ROOT}/benchmarks/experiment_calibration.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -231,8 +217,6 @@ rule reproduction_table:
         provenance=f"{ROOT}/tables/reproduction.csv.provenance.json",
     log:
         f"{ROOT}/logs/reproduction.log",
-    benchmark:
-        f"{ROOT}/benchmarks/reproduction.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -251,8 +235,6 @@ rule calibration_figure:
         provenance=f"{ROOT}/figures/calibration.provenance.json",
     log:
         f"{ROOT}/logs/calibration/figure.log",
-    benchmark:
-        f"{ROOT}/benchmarks/calibration/figure.tsv"
     conda:
         "../envs/base.yaml"
     params:

@@ -19,8 +19,6 @@ rule p_true:
         provenance=f"{{root}}/p_true/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/p_true/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/p_true/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -55,8 +53,6 @@ rule detection_scores:
         provenance=f"{{root}}/detection/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/detection/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/detection/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -88,8 +84,6 @@ rule detection_cell:
         provenance=f"{{root}}/detection/{{model}}/{{dataset}}.detection.csv.provenance.json",
     log:
         f"{{root}}/logs/detection/{{model}}/{{dataset}}.tables.log",
-    benchmark:
-        f"{{root}}/benchmarks/detection/{{model}}/{{dataset}}.tables.tsv"
     conda:
         "../envs/base.yaml"
     resources:
@@ -119,8 +113,6 @@ rule detection_transfer:
         provenance=f"{ROOT}/detection/{{model}}/{{figure}}.transfer.csv.provenance.json",
     log:
         f"{ROOT}/logs/detection/{{model}}/{{figure}}.transfer.log",
-    benchmark:
-        f"{ROOT}/benchmarks/detection/{{model}}/{{figure}}.transfer.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -158,8 +150,6 @@ rule detector:
         provenance=f"{{root}}/detectors/{{model}}/{{dataset}}/probe.provenance.json",
     log:
         f"{{root}}/logs/detector/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/detector/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     resources:

@@ -18,8 +18,6 @@ rule experiment_measure:
         provenance=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/experiments/{{experiment}}/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/experiments/{{experiment}}/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores

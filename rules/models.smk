@@ -17,8 +17,6 @@ rule model:
         provenance=f"{RESULTS}/models/{{model}}.json.provenance.json",
     log:
         f"{RESULTS}/logs/model/{{model}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/model/{{model}}.tsv"
     conda:
         "../envs/gpu.yaml"
     params:

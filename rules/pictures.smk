@@ -24,8 +24,6 @@ rule picture:
         provenance=f"{ROOT}/figures/{{figure}}{{view}}.provenance.json",
     log:
         f"{ROOT}/logs/picture/{{figure}}{{view}}.log",
-    benchmark:
-        f"{ROOT}/benchmarks/picture/{{figure}}{{view}}.tsv"
     wildcard_constraints:
         # A dot and the view; nothing for the figure itself.
         view="|".join(rf"\.{re.escape(name)}" if name else "" for name in paths.views),
@@ -59,8 +57,6 @@ rule methods:
         provenance=f"{ROOT}/figures/{{figure}}.methods.md.provenance.json",
     log:
         f"{ROOT}/logs/methods/{{figure}}.log",
-    benchmark:
-        f"{ROOT}/benchmarks/methods/{{figure}}.tsv"
     conda:
         "../envs/base.yaml"
     params:

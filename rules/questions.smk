@@ -24,8 +24,6 @@ rule dataset:
         provenance=f"{RESULTS}/data/{{dataset}}.parquet.provenance.json",
     log:
         f"{RESULTS}/logs/dataset/{{dataset}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/dataset/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -55,8 +53,6 @@ rule prompts:
         provenance=f"{{root}}/prompts/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/prompts/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/prompts/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
     params:

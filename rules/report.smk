@@ -32,8 +32,6 @@ rule report_page:
         provenance=f"{ROOT}/report/index.html.provenance.json",
     log:
         f"{ROOT}/logs/report.log",
-    benchmark:
-        f"{ROOT}/benchmarks/report.tsv"
     conda:
         "../envs/base.yaml"
     params:

@@ -19,8 +19,6 @@ rule scores:
         provenance=f"{{root}}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/scores/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/scores/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores

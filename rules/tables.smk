@@ -33,8 +33,6 @@ rule delta_p:
         provenance=f"{{root}}/delta_p/{{model}}/{{dataset}}.csv.provenance.json",
     log:
         f"{{root}}/logs/delta_p/{{model}}/{{dataset}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/delta_p/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
     resources:
@@ -59,8 +57,6 @@ rule table:
         provenance=f"{ROOT}/tables/{{figure}}.csv.provenance.json",
     log:
         f"{ROOT}/logs/table/{{figure}}.log",
-    benchmark:
-        f"{ROOT}/benchmarks/table/{{figure}}.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -81,8 +77,6 @@ rule detection_table:
         provenance=f"{ROOT}/tables/{{figure}}.detection.csv.provenance.json",
     log:
         f"{ROOT}/logs/detection_table/{{figure}}.detection.log",
-    benchmark:
-        f"{ROOT}/benchmarks/detection_table/{{figure}}.detection.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -105,8 +99,6 @@ rule transfer_table:
         provenance=f"{ROOT}/tables/{{figure}}.transfer.csv.provenance.json",
     log:
         f"{ROOT}/logs/transfer_table/{{figure}}.transfer.log",
-    benchmark:
-        f"{ROOT}/benchmarks/transfer_table/{{figure}}.transfer.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -127,8 +119,6 @@ rule samples:
         provenance=f"{ROOT}/tables/{{figure}}.samples.csv.provenance.json",
     log:
         f"{ROOT}/logs/samples/{{figure}}.samples.log",
-    benchmark:
-        f"{ROOT}/benchmarks/samples/{{figure}}.samples.tsv"
     conda:
         "../envs/base.yaml"
     params:
@@ -152,8 +142,6 @@ rule experiment_table:
         provenance=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv.provenance.json",
     log:
         f"{ROOT}/logs/experiment_table/{{figure}}.{{experiment}}.log",
-    benchmark:
-        f"{ROOT}/benchmarks/experiment_table/{{figure}}.{{experiment}}.tsv"
     conda:
         "../envs/base.yaml"
     params:

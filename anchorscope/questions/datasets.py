@@ -2,14 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from anchorscope.config.sections import WorldSettings
-from anchorscope.questions import prompts, questions, reading, world
+from anchorscope.questions import questions, reading, world
 from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
+
+EXAMPLE_FIELDS = {
+    "question": "question",
+    "answers": "answer",
+    "subject": "subject",
+    "property": "property",
+    "relation": "relation",
+}
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,20 @@ def _questions(
     return (*questions.normalise(rows, dataset["fields"], split=split, source=source), commit)
 
 
+def read_examples(path: str | Path) -> list[dict[str, Any]]:
+    """Read few-shot examples from a YAML file, as rows with the fields `EXAMPLE_FIELDS`."""
+    try:
+        rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        what = f"cannot read the examples: {error}"
+        raise AnchorscopeError(what, path, "correct it", see="few-shot") from None
+    for row in rows if isinstance(rows, list) and rows else [None]:
+        if not isinstance(row, dict) or not row.get("question") or not row.get("answer"):
+            what, do = f"no example: {row!r}", "list entries with question and answer"
+            raise AnchorscopeError(what, path, do, see="few-shot")
+    return [dict.fromkeys(EXAMPLE_FIELDS.values()) | row for row in rows]
+
+
 def _written(path: str) -> pd.DataFrame:
-    rows = prompts.read_examples(path)
-    return questions.normalise(rows, prompts.EXAMPLE_FIELDS, split="few_shot", source=path)[0]
+    rows = read_examples(path)
+    return questions.normalise(rows, EXAMPLE_FIELDS, split="few_shot", source=path)[0]

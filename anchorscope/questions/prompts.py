@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import yaml
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.labels import squad_normalise
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SHORT_ANSWER = 5  # words
-EXAMPLE_FIELDS = {
-    "question": "question", "answers": "answer", "subject": "subject", "property": "property",
-    "relation": "relation",
-}  # fmt: skip
 NO_ANCHOR = "no question anchor"
 
 COLUMNS = {
@@ -123,20 +117,6 @@ def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
         do = "take a smaller sample, rows of more subjects, or examples of your own (`few_shot`)"
         raise AnchorscopeError(what, where, do, see="few-shot")
     return few_shot
-
-
-def read_examples(path: str | Path) -> list[dict[str, Any]]:
-    """Read few-shot examples from a YAML file, as rows with the fields `EXAMPLE_FIELDS`."""
-    try:
-        rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        what = f"cannot read the examples: {error}"
-        raise AnchorscopeError(what, path, "correct it", see="few-shot") from None
-    for row in rows if isinstance(rows, list) and rows else [None]:
-        if not isinstance(row, dict) or not row.get("question") or not row.get("answer"):
-            what, do = f"no example: {row!r}", "list entries with question and answer"
-            raise AnchorscopeError(what, path, do, see="few-shot")
-    return [dict.fromkeys(EXAMPLE_FIELDS.values()) | row for row in rows]
 
 
 def _shown(

@@ -5,6 +5,9 @@ A record also contains the records of the job's inputs, so each one describes th
 
 import json
 import platform
+import resource
+import sys
+import time
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -18,12 +21,24 @@ from anchorscope.storage.identity import identity as identity_of
 PLACES = frozenset(("local", "file", "path", "on_disk"))
 """Settings that name a place or the layout of files. The content has its own digest."""
 
+STARTED = time.perf_counter()
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
 
 
 def libraries() -> dict[str, str]:
     """Return the versions of Python and of the libraries that numbers depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def usage() -> dict[str, float]:
+    """Return the time that this job has taken, in seconds, and its peak memory in MiB."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # of `ru_maxrss`, in parts of a MiB
+    return {
+        "seconds": round(time.perf_counter() - STARTED, 1),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
+        "peak_memory_mib": round(used.ru_maxrss / unit),
+    }
 
 
 def beside(product: str | Path) -> Path:
@@ -79,6 +94,7 @@ def of_stage(
         products=[str(path) for path in snakemake.output if Path(path) != beside(product)],
         inputs=_flat(upstream),
         made_from=sorted(upstream),
+        usage=usage(),
         **facts,
     )
 

@@ -8,7 +8,7 @@ from chats import CHATS, with_chat
 
 from anchorscope.anchors.labels import squad_normalise
 from anchorscope.models.rows import arounds_of
-from anchorscope.questions import prompts, questions
+from anchorscope.questions import datasets, prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import INSTRUCTION
 
@@ -120,4 +120,4 @@ def test_a_chat_shows_examples_of_other_relations_with_different_answers(byte_le
 def test_a_broken_file_of_examples_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(AnchorscopeError, match="x.yaml"):
-        prompts.read_examples(tmp_path / "x.yaml")
+        datasets.read_examples(tmp_path / "x.yaml")

@@ -4,6 +4,7 @@ import math
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -99,6 +100,14 @@ def test_a_record_holds_every_record_before_it_once(tmp_path: Path) -> None:
     assert before["answers"]["settings"] == {"max_new_tokens": 3}
     assert before["answers"]["counts"]["dropped"] == {"empty": 1}
     assert not any("inputs" in found for found in before.values())
+
+
+def test_a_record_holds_the_time_and_memory_of_its_job(tmp_path: Path) -> None:
+    block = np.ones((2**20, 16))  # 128 MiB
+    while time.process_time() < 0.2:
+        block.sum()
+    usage = made(tmp_path / "product")["usage"]
+    assert usage["peak_memory_mib"] > 128 and usage["seconds"] > 0 < usage["cpu_seconds"]
 
 
 def test_other_weights_are_another_revision_of_a_local_model(

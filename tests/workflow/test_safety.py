@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from anchorscope.models import loading
-from anchorscope.questions import prompts, reading, revisions
+from anchorscope.questions import datasets, reading, revisions
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError, redacted
 from anchorscope.workflow.stage import log, stage
@@ -64,7 +64,7 @@ def test_pickled_rows_and_yaml_that_calls_functions_are_refused(tmp_path, monkey
         reading.file_rows(rows)
     path.write_text(f"!!python/object/apply:os.mkdir ['{marker}']", encoding="utf-8")
     with pytest.raises(AnchorscopeError):
-        prompts.read_examples(path)
+        datasets.read_examples(path)
     with pytest.raises(AnchorscopeError):
         revisions.wanted("models", "owner/name", None)
     assert not marker.exists()
