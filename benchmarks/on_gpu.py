@@ -113,7 +113,8 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=Path, required=True, help="folder of the datasets' rows")
     parser.add_argument("--out", type=Path, default=Path("results/on-gpu"))
     parser.add_argument("--seconds", type=float, default=570)
-    parser.add_argument("--quick", action="store_true", help="try the steps on the CPU, made tiny")
+    about = "try tiny steps on the CPU; replaces a rehearsal in results/rehearsal"
+    parser.add_argument("--quick", action="store_true", help=about)
     chosen = parser.parse_args(given)
     if not (chosen.quick or torch.cuda.is_available()):
         raise SystemExit("there is no GPU here: add --quick to try the steps on the CPU")

@@ -38,7 +38,7 @@ _NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same 
 
 
 def closer(text: str, start: int) -> int | None:
-    """Return the place of the first line break or final full stop from `start` on, else None."""
+    """Return the first line break or full stop that ends a sentence from `start` on, or None."""
     stops = NEWLINES + FULL_STOPS
     return next((i for i in range(start, len(text)) if text[i] in stops and _ends(text, i)), None)
 

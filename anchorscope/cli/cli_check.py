@@ -163,6 +163,11 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
             "use a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` to "
             "run on the CPU; with fewer GPUs, layers are spread over them"
         )
+        if not here:
+            do = (
+                "use a machine with a GPU (`snakemake --profile slurm`); without one, it runs on "
+                "the CPU, which may take days for a large model"
+            )
         what = f"{here} GPUs on this machine, too few for {', '.join(short)}"
         yield Finding("warning", "gpu", what, do)
 
@@ -209,8 +214,8 @@ def no_folds(rows: pd.DataFrame, config: Config) -> AnchorscopeError | None:
     from anchorscope.probes import fitting  # loads torch
 
     if (groups := rows["component"].nunique()) < config.probe.folds:
-        there = "there is only 1" if groups == 1 else f"there are only {groups}"
-        what = f"each of {config.probe.folds} folds needs a group of linked questions, and {there}"
+        only = "are all linked" if groups == 1 else f"form only {groups} unlinked groups"
+        what = f"{config.probe.folds} folds must share no subject, and the questions {only}"
         do = "add rows, raise `sample_size` or `limit`, or lower `probe.folds`"
         return AnchorscopeError(what, None, do, see="too-few-samples")
     try:
@@ -254,15 +259,14 @@ def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
     label = table.set_index("id")["label"]
     counts = Counter(label[id_] for id_ in found)
     right, wrong = (counts[value] // 2 for value in (0, 1))
-    n, each, what = max(right, wrong), "", "the answers of about {} can be swapped"
+    n, what = max(right, wrong), "the answers of about {} can be swapped"
     if rows["label"].notna().all():
-        n, each = min(right, wrong), " of each"
-        what = f"about {{}} of right and {wrong:,} of wrong answers can be swapped"
-    shown = right if each else n
-    what = f"{name}: {what.format(f'{shown:,} pair' + 's' * (shown != 1))}"
+        n, what = right, f"about {{}} of right and {wrong:,} of wrong answers can be swapped"
+    what = f"{name}: {what.format(f'{n:,} pair' + 's' * (n != 1))}"
     if n >= partners.LEAST_PAIRS:
         return Finding("ok", "dataset", what)
-    what = f"{what}, but most claims need {partners.LEAST_PAIRS}{each}"
+    of_right = "" if n > right else " of right answers"
+    what = f"{what}, but most claims need {partners.LEAST_PAIRS}{of_right}"
     do = (
         "add rows" if rows["relation"].notna().any() else "name a column as `relation`, or add rows"
     )

@@ -125,9 +125,9 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _family(family: str, device: torch.device) -> Iterator[Verdict]:
-    """Compare one pass of a family with the plain model, a literal loop, and a second run.
+    """Compare one pass of a family with the plain model, with a loop, and with a second run.
 
-    The literal loop passes each sample alone, once per layer, with the cut in layers up to it.
+    The loop passes samples one by one, once per layer, with the cut in layers up to that layer.
     """
     loaded, planned = tiny(family, device), _planned()
     states, again = (_states(loaded, planned) for _ in range(2))
@@ -141,8 +141,8 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
             from_loop = max(from_loop, _distance(knockout[layer], literal))
     most, same = NOISE["float32"], all(torch.equal(states[key], again[key]) for key in states)
     yield _verdict("plain model", family, from_plain <= most, f"off by {from_plain:.0e}")
-    measured = f"off by {from_loop:.0e}, where the knockout moves states by {moved:.0e}"
-    yield _verdict("literal loop", family, from_loop <= most < moved, measured)
+    measured = f"off by {from_loop:.0e}; the knockout moves states by {moved:.0e}"
+    yield _verdict("one by one", family, from_loop <= most < moved, measured)
     yield _verdict("determinism", family, same, f"a second run {'equal' if same else 'differs'}")
 
 
@@ -177,7 +177,7 @@ def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
     states = _states(tiny(family, device, dtype), _planned())
     clean = {sample: of for (sample, condition), of in states.items() if condition == "clean"}
     worst = max(_distance(states[sample, "noop"], of) for sample, of in clean.items())
-    yield _verdict("noise", dtype, worst <= NOISE[dtype], f"{worst:.0e} of a state's length")
+    yield _verdict("noise", dtype, worst <= NOISE[dtype], f"{worst:.0e} of a state's norm")
 
 
 def _copies() -> Iterator[Verdict]:

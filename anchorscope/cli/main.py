@@ -173,7 +173,7 @@ def summary(table: pd.DataFrame) -> str:
     """Return a line that says how many answers were scored, and why the others were not."""
     scored = table["p_wrong"].dropna()
     line = f"{len(scored):,} of {len(table):,} rows scored"
-    line += f"; {(scored > 0.5).sum():,} more likely wrong than right"
+    line += f"; {(scored > 0.5).sum():,} answers are more likely wrong than right"
     reasons = in_words(Counter(table["dropped"].dropna()))
     return f"{line}; no score: {reasons}" if reasons else line
 

@@ -27,7 +27,7 @@ LABELS = ("all", "0", "1")
 
 @dataclass(frozen=True)
 class Arm:
-    """Effects of an arm on each sample at each layer."""
+    """Effects of one arm (a condition beside its control) on each sample at each layer."""
 
     counted: np.ndarray  # whether the sample counts, bool [layers, n]
     # averaged over the samples that count, [layers, n] or [n]: points of `delta_p`, else 0 or 1

@@ -30,7 +30,7 @@ CLAIMED = {
 STEP = 0.05
 """The least distance of two labels of the axis: smaller terms are nothing."""
 COMPARISON = (
-    "This row can show that the probe compares answer and question, not that it reads truth{looks}."
+    "This row can show that the probe compares answer and question, not that it reads truth."
 )
 RIGHT_ANSWERS = (
     "This row can show that right answers (solid) score above {own}wrong answers (dashed), not "
@@ -73,10 +73,9 @@ def _looks() -> dict[str, str]:
 
 def _comparison(lines: pd.DataFrame) -> str:
     """Return the heading of the pathway, which says what each look of its lines means."""
-    blocked = {arm: look for arm, look in _looks().items() if arm != CLEAN.name}
     drawn = set(lines.get("look", ()))
-    looks = [f"{look}: {REGISTRY[arm].label}" for arm, look in blocked.items() if look in drawn]
-    return COMPARISON.format(looks=f" ({'; '.join(looks)})" if looks else "")
+    looks = [f"{look}: {REGISTRY[arm].label}" for arm, look in _looks().items() if look in drawn]
+    return f"{COMPARISON} {'; '.join(looks).capitalize()}." if len(looks) > 1 else COMPARISON
 
 
 def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
@@ -178,10 +177,12 @@ def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
             made.append(f"{words} in {yes} of {yes + no}")
         elif len(verdicts):
             (lost if no else untold).append(words)
-    sentences = [f"Shown: {', '.join(made)} cells."] if made else []
+    sentences = [f"Shown, of the cells that can be judged: {', '.join(made)}."] if made else []
     sentences += [f"Not shown: {', '.join(lost)}."] if lost else []
     sentences += [f"Cannot be judged: {', '.join(untold)}."] if untold else []
     sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]
     if wrong := sides.count("wrong"):
-        sentences.append(f"The middle row shows wrong answers in {wrong} of {len(sides)} cells.")
+        cells = f"{wrong} of {len(sides)} cells"
+        why = "because there are too few pairs of right ones"
+        sentences.append(f"In {cells}, the middle row shows wrong answers, {why}.")
     return sentences

@@ -161,7 +161,7 @@ class _Rows:
         return self.start
 
     def _slots(self, states: torch.Tensor, head: torch.Tensor | None) -> torch.Tensor:
-        """Return slots for all tokens, shaped like `states`, with the slots of the head filled."""
+        """Return cache slots for all tokens, like `states`; only those of the head are filled."""
         _, heads, _, width = states.shape
         # Zeros, since empty slots are attended to with weight 0, and 0 · NaN would be NaN.
         slots = states.new_zeros((len(self.padding), heads, self.padding.shape[1], width))

@@ -70,9 +70,10 @@ def write(
 
 
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
-    """Return token probabilities where nothing is cut, a row per answer token up to E_A's end.
+    """Return the probabilities of answer tokens under conditions that block nothing.
 
-    `place` is the token's index in the model's input, `exact` whether it belongs to E_A.
+    There is a row for each token up to the end of E_A. `place` is the token's index in the model's
+    input, `exact` whether it belongs to E_A.
     """
     from anchorscope.passes.runner import QUANTITIES
 

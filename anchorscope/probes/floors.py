@@ -135,11 +135,12 @@ def fit(
 ) -> TextModel:
     """Fit one of `FLOORS` to answers, as a strong baseline.
 
-    C is the one with the highest AUC over inner folds. A probe takes the smallest C that does
-    nearly as well. For a text model, that rule gives an AUC below chance if the text tells little.
+    C is the one with the highest AUC over inner folds. Probes of hidden states, by contrast, take
+    the smallest C that does nearly as well. That rule would give a text model an AUC below chance
+    if the text tells little.
 
-    The labels z are [n], 1 for a wrong answer. Inner folds are int64 [n]. If they are missing (-1),
-    the first penalty is used without calibration. Penalties are ascending.
+    The labels z are [n], 1 for a wrong answer. Inner folds are int64 [n]. `penalties` are values of
+    C, ascending. Without inner folds (-1), the first is used, without calibration.
     """
     learned = [TextFeatures.learn(answers, column, kind) for column, kind in FLOORS[floor]]
     features = sparse.hstack([x for _, x in learned], format="csr")

@@ -64,11 +64,11 @@ def calibrate(
 def logistic_regressions(
     rows: np.ndarray, target: np.ndarray, weights: np.ndarray, fixed: np.ndarray | float = 0.0
 ) -> np.ndarray:
-    """Fit logistic regressions on `rows` [layers, k, n]; return weights, float64 [layers, k].
+    """Fit logistic regressions on `rows` [layers, k, n]; return coefficients, float64 [layers, k].
 
-    Newton's method suits a few features, the constant included. Each layer is fitted independently.
-    A step is halved until the loss no longer rises. Targets between 0 and 1, and how often each
-    sample counts, are [n] or [layers, n]. `fixed` [layers, n] is added to the logits.
+    Newton's method suits a few features; `rows` include the constant. Layers are independent. A
+    step is halved until the loss no longer rises. `target` (0 to 1) and `weights` (how often each
+    sample counts) are [n] or [layers, n]. `fixed` [layers, n] is added to the logits.
     """
 
     def logit(w: np.ndarray) -> np.ndarray:

@@ -137,7 +137,7 @@ def _inflation(
 
 
 def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return each floor's scores of the answers, float64 [n].
+    """Return the scores that each floor, a text model, gives the answers, float64 [n].
 
     Raises:
         AnchorscopeError: The floors have other samples.

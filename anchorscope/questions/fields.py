@@ -28,7 +28,7 @@ UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, Memo
 # `<StringArray>`, `[None 'a']`.
 _COLLECTION = re.compile(
     r"[\[{][\s\[({]*[bru]{0,2}['\"].*|\{(?:[^,]*:.*|\s*)\}"
-    r"|[\[{](?:[^,]*,.*|\s*[-+.\de]+(?:\s+[-+.\de]+)+\s*)[\]}]"
+    r"|[\[{](?:[^,]*,.*|\s*[-+.]?\d[-+.\de]*(?:\s+[-+.]?\d[-+.\de]*)+\s*)[\]}]"
     r"|[\w.]+\(\s*(?:[\[{(]|['\"][^,]*,).*\)|set\(\)|character\(0\)|\[\s*[\w.]+\(['\"\d].*\)\s*\]"
     r"|.*\ndtype: \w+|shape: \(\d.*|<[\w.]+Array\b[^>]*>\s*\[.*"
     r"|\[\s*(?:None|nan|[-+.\d]+)\s.*['\"]\s*\]",

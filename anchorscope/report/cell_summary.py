@@ -113,7 +113,8 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
 def _table(path: str, files: Sequence[str]) -> pd.DataFrame:
     if not Path(path).is_file():
         extra = f" --configfile {' '.join(files)}" if files else ""
-        do = f"run: snakemake --cores all {path}{extra} (logs of a failed job: results/logs)"
+        logs = Path(path).parents[1] / "logs"
+        do = f"if its job failed, read {logs}; run: snakemake --cores all {path}{extra}"
         raise AnchorscopeError("this cell is not built", path, do, see="not-measured")
     return read_csv(path)
 

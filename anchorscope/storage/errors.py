@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 PAGE = "docs/what-goes-wrong.md"
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
-SHORTEST_SECRET = 8
 MOST_NAMED = 8
+SHORTEST_SECRET = 8
 """Minimum length of a token that is removed from texts. A shorter one could be any word."""
 
 

@@ -5,6 +5,7 @@ A record also contains the records of the job's inputs, so each one describes th
 
 import json
 import platform
+import re
 import resource
 import sys
 import time
@@ -31,13 +32,16 @@ def libraries() -> dict[str, str]:
 
 
 def usage() -> dict[str, float]:
-    """Return the time that this job has taken, in seconds, and its peak memory in MiB."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    unit = 2**20 if sys.platform == "darwin" else 2**10  # of `ru_maxrss`, in parts of a MiB
+    """Return the time of this job's last attempt, in seconds, and its peak memory in MiB."""
+    used, peak = resource.getrusage(resource.RUSAGE_SELF), 0.0
+    if sys.platform == "darwin":
+        peak = used.ru_maxrss / 2**20
+    elif found := re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text()):
+        peak = int(found[1]) / 2**10  # `ru_maxrss` begins at the peak of the parent process
     return {
         "seconds": round(time.perf_counter() - STARTED, 1),
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
-        "peak_memory_mib": round(used.ru_maxrss / unit),
+        "peak_memory_mib": round(peak),
     }
 
 

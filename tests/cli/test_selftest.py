@@ -32,7 +32,7 @@ def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, monkeypatch, ca
     assert found["like"] == ["a trial"], "what `--like` measured stays"
     assert found["device"] == "cpu" and "torch" in found["libraries"]
     assert {one["verdict"] for one in found["verdicts"]} == {"pass", "skipped"}
-    checks = "plain model,literal loop,determinism,noise,copies"
+    checks = "plain model,one by one,determinism,noise,copies"
     assert {one["check"] for one in found["verdicts"]} == set(checks.split(","))
     said = capsys.readouterr().out
     assert all(one["measured"] and one["measured"] in said for one in found["verdicts"])
@@ -47,7 +47,7 @@ def test_a_knockout_that_cuts_too_little_or_raises_makes_it_fail(tmp_path, monke
         tokens = right(one, *given, **more)
         return tokens[:2] if one.name == "knockout" else tokens
 
-    for broken, check in ((leaky, "literal loop"), (None, "error")):
+    for broken, check in ((leaky, "one by one"), (None, "error")):
         monkeypatch.setattr(batches, "cut", broken)
         assert cli.main(["selftest"]) == 1
         verdicts = read_json(trials.FILE)["verdicts"]

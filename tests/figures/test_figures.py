@@ -273,8 +273,8 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() ->
     assert set(middle["dataset"][middle["quantity"].str.startswith("right answers")]) == {
         "PopQA", "TriviaQA", "HotpotQA",
     }  # fmt: skip
-    counted = "path through the exact tokens in 7 of 7, truth in 7 of 7 cells. "
-    assert counted + "The middle row shows wrong answers in 1 of 8 cells." in caption(spec)
+    counted = "path through the exact tokens in 7 of 7, truth in 7 of 7. "
+    assert counted + "In 1 of 8 cells, the middle row shows wrong answers" in caption(spec)
 
 
 @pytest.mark.parametrize(("datasets", "said"), [(DATASETS[:1], ""), (DATASETS, "at most ")])

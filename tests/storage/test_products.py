@@ -107,7 +107,7 @@ def test_a_record_holds_the_time_and_memory_of_its_job(tmp_path: Path) -> None:
     while time.process_time() < 0.2:
         block.sum()
     usage = made(tmp_path / "product")["usage"]
-    assert usage["peak_memory_mib"] > 128 and usage["seconds"] > 0 < usage["cpu_seconds"]
+    assert 128 < usage["peak_memory_mib"] < 4096 and usage["seconds"] > 0 < usage["cpu_seconds"]
 
 
 def test_other_weights_are_another_revision_of_a_local_model(

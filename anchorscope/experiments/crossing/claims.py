@@ -38,7 +38,7 @@ SAYS = {
     "truth": "right answers that the model did not give score higher than the wrong answers that "
     "it gave, each after its own question, by more than the model's log-probability explains",
     "through_eq": "blocking the exact question tokens takes more than a fifth of the pair term, "
-    "beyond general damage as judged by the answer term",
+    "beyond the general damage that the answer term shows",
 }
 """Claim → its statement in words."""
 ON_PAIRS = tuple(SAYS)[1:]
@@ -62,7 +62,7 @@ EXPLAINED = {
     "gold_wrong": "right answers do not score significantly above the model's own wrong ones",
     "gold_wrong_equal": "other differences of gold and own answers may explain it",
     "gold_unexplained": "the log-probability may explain it",
-    "kept": "damage may leave nothing of the pair term",
+    "kept": "general damage alone may remove the whole pair term",
     "beyond_damage": "general damage may explain it",
 }
 """Condition of a claim → reason for the verdict if it has the largest p."""

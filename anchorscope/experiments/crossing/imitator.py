@@ -25,9 +25,10 @@ def pair_terms(
 ) -> np.ndarray:
     """Predict the scores' pair terms from the features' pair terms by ridge regression.
 
-    The regression learns from differences between pairs of one kind, with the same weights for all
-    kinds. All answers overlap more with their own questions and score higher there. This alone must
-    not count as an explanation. Each fold is predicted from the others.
+    The regression learns only how pairs of one kind (right, wrong, gold) differ from the mean of
+    their kind, with the same weights for all kinds. Otherwise the mean pair term would already
+    count as explained, since all answers overlap more with their own questions and score higher
+    there. Each fold is predicted from the others.
 
     Scores are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` numbers the
     kinds of answers (right, wrong, gold), [pairs]. `fold` is each pair's outer fold, [pairs]; no

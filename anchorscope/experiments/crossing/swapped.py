@@ -201,12 +201,12 @@ def _partners_of(analysis: Analysis) -> np.ndarray:
 
 
 def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the pairs whose pair term is 0 with E_Q blocked, whatever the probe reads.
+    """Find the pairs whose pair terms are 0, or add up to 0, with E_Q blocked, whatever is read.
 
     A frame is a prompt without E_Q. With E_Q blocked, a score depends on frame and answer alone. So
-    two questions with one frame have a pair term of 0. If the frames of several pairs form a
-    circle, such as two subjects that are both asked about in two wordings, their pair terms add up
-    to 0.
+    two questions with one frame have a pair term of 0. Pairs of the same two subjects can form a
+    circle: one pair asks about the first subject in wording A and about the second in wording B,
+    another pair the reverse. The pair terms of a circle add up to 0.
 
     Subjects and frames of both questions are numbered, int64 [2, pairs]. Return which pairs share
     their frame, and which others lie on a circle, bool [pairs] each.

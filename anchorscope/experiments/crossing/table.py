@@ -163,7 +163,7 @@ def _through_eq(through: Mapping[str, Mapping[str, Claim]], level: float) -> Cla
         for arm, one in through[side].items()
         if arm != "knockout" and np.isfinite(one.estimate.value)
     ]
-    reasons = filter(None, [found.reason, f"{side} answers", *others])
+    reasons = filter(None, [found.reason, f"judged on {side} answers", *others])
     return replace(found, reason="; ".join(reasons))
 
 
@@ -286,7 +286,7 @@ def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
     """Correct the p of a figure's claims for the number of its cells (Holm).
 
-    Only cells of one read-out in which the claim is judged are counted. Verdicts are updated.
+    At each read-out, the cells in which the claim is judged are counted. Verdicts are updated.
     """
     p = table.groupby(["site", "position", "claim"])["p"].transform(estimates.holm)
     lost = (table["verdict"] == claims.YES) & ~(p < 1 - level)

@@ -37,7 +37,7 @@ LOOKS: Sequence[tuple[str, Sequence[float], str]] = (
 KEYS = ["model", "dataset", "site", "position", "layer"]
 OF_CURVE = ["n", "signal"]
 AUC_HEADING = "How well right and wrong answers are told apart"
-FLIPS_HEADING = "Samples whose verdict flips when these tokens are blocked"
+FLIPS_HEADING = "Samples whose verdict flips when the tokens in the legend are blocked"
 TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 
 

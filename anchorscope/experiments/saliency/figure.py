@@ -30,11 +30,13 @@ TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~
 DENSITY_TIPS = TIPS | {"x": ("saliency", ".3~g"), "n": ("n", ",d")}
 LAYER_TIPS = draw.LAYER | {"tokens": ("from", ""), "value": ("AUC", ".2f")} | draw.INTERVAL
 CIRCULAR = (
-    "Grouping by the same probe's flips is nearly circular: a gradient is a first-order knockout."
+    "That saliency separates the groups is nearly circular: it approximates the knockout to first "
+    "order, and the same probe's flips under the knockout form the groups."
 )
 CROSS_ENTROPY = (
-    "The loss is the probe's cross-entropy. Its gradient has the factor 1 − p, so the saliency of "
-    "any token, even a random one, is larger in samples of which the probe is unsure."
+    "The loss is the probe's cross-entropy. Its gradient has the factor 1 − (probability of the "
+    "true label), so the saliency of any token, even a random one, is larger in samples where the "
+    "probe is unsure or mistaken."
 )
 
 
