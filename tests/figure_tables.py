@@ -34,11 +34,11 @@ JUDGED = {
     "through_eq": (80.0, 170),
 }
 """Claim → estimate and n of a cell that makes it."""
-THROUGH = "right answers; blocking every other question token takes 5 %"
+THROUGH = "right answers; blocking all other question tokens takes 5 %"
 REASONS = {
     "yes": "",
     "no": "general damage may explain it",
-    "too few": "12 of at least 50 pairs",
+    "too few": "12 pairs, and at least 50 are needed",
     "not measured": "the answers are not the model's own",
     "by design": "the questions differ only in the exact question tokens",
 }

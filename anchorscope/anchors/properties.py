@@ -18,7 +18,7 @@ def property_candidates(
 ) -> list[Span]:
     """Return runs of words outside the names `taken`: the property's words, and the rest.
 
-    With `with_subject`, the rest is the subject of a query without names, else it is filler.
+    With `with_subject`, the rest is the subject of a query without names, else a last resort.
     """
     free = {i for i, w in enumerate(words) if is_free(Span(w.start, w.end, "", ""), taken)}
     property_words = _property_words(words, free)

@@ -161,7 +161,7 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     if short := [name for name, gpus in needs.items() if gpus > here]:
         do = (
             "use a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` to "
-            "run on the CPU; with fewer GPUs, layers are spread over them"
+            "run on the CPU; on fewer GPUs, the layers are spread over those that there are"
         )
         if not here:
             do = (
@@ -266,7 +266,7 @@ def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
     if n >= partners.LEAST_PAIRS:
         return Finding("ok", "dataset", what)
     of_right = "" if n > right else " of right answers"
-    what = f"{what}, but most claims need {partners.LEAST_PAIRS}{of_right}"
+    what = f"{what}, but most claims need {partners.LEAST_PAIRS} pairs{of_right}"
     do = (
         "add rows" if rows["relation"].notna().any() else "name a column as `relation`, or add rows"
     )

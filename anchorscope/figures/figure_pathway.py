@@ -22,9 +22,9 @@ AXIS_TITLE = "Pair term (logits)"
 CLAIMED = {
     "signal": "signal",
     "interaction": "interaction",
-    "own_answer": "preference for own answers",
+    "own_answer": "interaction in own wrong answers",
     "through_eq": "path through the exact tokens",
-    "truth": "truth",
+    "truth": "right answers above own wrong ones",
 }
 """Claim → what the caption calls it."""
 STEP = 0.05
@@ -177,9 +177,9 @@ def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
             made.append(f"{words} in {yes} of {yes + no}")
         elif len(verdicts):
             (lost if no else untold).append(words)
-    sentences = [f"Shown, of the cells that can be judged: {', '.join(made)}."] if made else []
-    sentences += [f"Not shown: {', '.join(lost)}."] if lost else []
-    sentences += [f"Cannot be judged: {', '.join(untold)}."] if untold else []
+    told = {"Claims that hold, of the cells that can be judged": made, "Tested, not shown": lost}
+    told["Cannot be judged"] = untold
+    sentences = [f"{begins}: {', '.join(names)}." for begins, names in told.items() if names]
     sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]
     if wrong := sides.count("wrong"):
         cells = f"{wrong} of {len(sides)} cells"

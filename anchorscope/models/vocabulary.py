@@ -155,7 +155,7 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse answers if the tokenizer decodes token ids of the first 64 to another E_A."""
+    """Refuse answers if the tokenizer decodes the E_A of one of the first 64 to another text."""
     for row in answers[answers["dropped"].isna()].head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
         if row["ea_text"] not in text:

@@ -106,14 +106,14 @@ def arrange(
 ) -> Plan:
     """Put the passes of some samples into batches.
 
-    A batch holds all rows of its samples, so that they share one padded shape, which alone changes
-    bfloat16 results. A sample is passed only under the interventions whose prompt it has. So
-    samples that lack prompts are in batches of their own.
+    A batch holds all rows of its samples, so that they share one padded shape: in bfloat16, another
+    shape is enough to change results. Some interventions need another prompt or answer, and a
+    sample without it is not passed under them. So only samples with the same ones share a batch.
 
-    `chosen` are the interventions, each with its draws in turn; `clean` is one of them. A pass has
-    at most `batch_tokens` rows × padded length, unless it holds a single sample. `seed` is for the
-    random control. `noise_samples` maps interventions with a batch of their own to the number of
-    samples that are measured under them, by default `NOISE_SAMPLES`.
+    `chosen` holds each intervention with the number of each of its draws, `clean` among them. A
+    pass has at most `batch_tokens` rows × padded length, unless it holds a single sample. `seed` is
+    for the random control. `noise_samples` maps interventions with a batch of their own to the
+    number of samples that are measured under them, by default `NOISE_SAMPLES`.
     """
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):

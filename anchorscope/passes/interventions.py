@@ -137,7 +137,7 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
 """Keys of `Sample.others`: the own answer after the partner's question, the gold answer after the
 own question, and the gold answer after the partner's question."""
-EXACT, REST = "the exact question tokens", "every other question token"
+EXACT, REST = "the exact question tokens", "all other question tokens"
 RECORDS = (
     Intervention("clean", "nothing blocked", "nothing is blocked", "clean",
                  behind_partner="crossed"),
@@ -148,7 +148,7 @@ RECORDS = (
     Intervention("random", "as many random tokens as exact ones blocked",
                  "attention to as many random question tokens as exact ones is blocked", "control",
                  ("random",), "random"),
-    Intervention("rest", "every other question token blocked",
+    Intervention("rest", "all other question tokens blocked",
                  f"attention to {REST} is blocked", "cut",
                  ("rest",), "rest", behind_partner="crossed-rest"),
     Intervention("question", "every question token blocked",
@@ -160,7 +160,7 @@ RECORDS = (
     Intervention("crossed-knockout", "exact question tokens blocked, partner's question",
                  f"attention to {EXACT} of the partner's question is blocked",
                  "cut", ("crossed", "knockout"), "exact", prompt=CROSSED, compared_with="crossed"),
-    Intervention("crossed-rest", "every other question token blocked, partner's question",
+    Intervention("crossed-rest", "all other question tokens blocked, partner's question",
                  f"attention to {REST} of the partner's question is blocked",
                  "cut", ("crossed", "rest"), "rest", prompt=CROSSED, compared_with="crossed"),
     Intervention("gold", "gold answer", "the gold answer stands in the answer's place",
@@ -169,7 +169,7 @@ RECORDS = (
     Intervention("crossed-gold", "gold answer, partner's question",
                  "the gold answers of two questions are swapped",
                  "gold", ("crossed", "gold"), prompt=CROSSED_GOLD, compared_with="gold"),
-    Intervention("noop", "nothing blocked (noise)", "nothing is blocked",
+    Intervention("noop", "nothing blocked (noise)", "the batch changes and nothing is blocked",
                  "noise", ("noop",), counted_with="random", own_batch=True),
 )  # fmt: skip
 REGISTRY = {one.name: one for one in RECORDS}
@@ -207,7 +207,7 @@ def pairing_control(condition: str) -> Intervention | None:
 
 
 def on(settings: Settings) -> list[tuple[Intervention, int]]:
-    """Return the interventions that a config's `conditions` turn on, each with its draws."""
+    """Return intervention and number of the draw, for each draw that `conditions` turn on."""
     return [
         (one, draw)
         for one in REGISTRY.values()

@@ -60,8 +60,8 @@ def measure(
     """Yield each planned batch with its `States` in CPU memory, in the order of `batch.samples`.
 
     A batch that does not fit in memory is halved. The tokens that all prompts begin with are passed
-    once. All rows of a sample are in one call, because in half precision the shape of a call
-    changes results by more than a small effect.
+    once. All rows of a sample are in one call, because in half precision another shape
+    of the call can change results by more than a condition does.
 
     `numbers` name the batches to pass, by default all. `room` knows what fits in memory.
     With `outputs`, token probabilities are read under conditions that cut nothing.

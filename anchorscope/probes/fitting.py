@@ -289,7 +289,7 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return the log-odds of z = 1 in each outer training fold, [folds]; 0 at the natural prior."""
+    """Return the log-odds of z = 1 in each outer training fold, [folds]; 0 if logits keep them."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))
@@ -299,7 +299,7 @@ def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:
-    """Return inner out-of-fold logits, [layers, folds, penalties, n], NaN outside the fold."""
+    """Return held-out logits in each outer training fold, [layers, folds, penalties, n], or NaN."""
     outer_folds, n = design.inner.shape
     held_out = np.full((len(x), outer_folds, penalties, n), np.nan)
     for layer in range(len(x)):

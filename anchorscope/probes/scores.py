@@ -163,7 +163,7 @@ class CellScores:
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
-    """Draw clusters of the design's samples, `settings.refits` times, as every interval does.
+    """Draw clusters of the design's samples `settings.refits` times, as intervals draw them.
 
     A draw that leaves a fold with one class only is left out, and counted in the log.
     """

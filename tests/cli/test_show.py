@@ -112,6 +112,6 @@ def test_what_cannot_be_judged_of_swapped_answers_is_said_with_its_reason(run, b
     table = judged(read_csv(built / "rows.claims.csv"), "too few", "truth")
     write_csv(judged(table, "by design", "through_eq"), built / "rows.claims.csv")
     said = " ".join(run("show", "near", "rows").out.split())
-    few = "too few: 12 of at least 50 pairs"
+    few = "too few: 12 pairs, and at least 50 are needed"
     for claim, why in (("truth", few), ("through_eq", "by design: ")):
         assert f"Cannot be judged: whether {SAYS[claim]} ({why}" in said

@@ -195,7 +195,7 @@ def test_layers_without_signal_are_thin_and_grey(no: Any) -> None:
 PATHWAY = {
     "nothing blocked": "",
     "exact question tokens blocked": "_knockout",
-    "every other question token blocked": "_rest",
+    "all other question tokens blocked": "_rest",
 }
 """What is blocked → the end of the quantity's name."""
 
@@ -214,7 +214,11 @@ def test_the_pair_term_stands_beside_that_with_tokens_blocked_of_the_pairs_that_
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
-    for claim in ("interaction", "preference for own answers", "path through the exact tokens"):
+    for claim in (
+        "interaction",
+        "interaction in own wrong answers",
+        "path through the exact tokens",
+    ):
         assert f"{claim} in 8 of 8" in caption(spec)
 
 
@@ -258,7 +262,7 @@ def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_
         claimed = rows[rows["claimed"]]
         assert set(claimed["dataset"]) == {"PopQA", "TriviaQA", "HotpotQA"}
         assert set(claimed["layer"]) == {last - 2} and set(claimed["quantity"]) == {"gold answers"}
-    assert ", truth in 6 of 8" in caption(spec)
+    assert ", right answers above own wrong ones in 6 of 8" in caption(spec)
 
 
 def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() -> None:
@@ -273,7 +277,8 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() ->
     assert set(middle["dataset"][middle["quantity"].str.startswith("right answers")]) == {
         "PopQA", "TriviaQA", "HotpotQA",
     }  # fmt: skip
-    counted = "path through the exact tokens in 7 of 7, truth in 7 of 7. "
+    counted = "path through the exact tokens in 7 of 7, "
+    counted += "right answers above own wrong ones in 7 of 7. "
     assert counted + "In 1 of 8 cells, the middle row shows wrong answers" in caption(spec)
 
 

@@ -18,7 +18,7 @@ TIPS |= draw.INTERVAL
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw a panel per model, with a line for each dataset, group and grouping condition."""
+    """Draw a panel per model: a line for each dataset, group, and condition that forms it."""
     rows = data.shown(table, request, COLUMNS)
     rows = rows[rows["anchor"].isin(draw.ANCHORS)]
     points = data.numbered(rows, "unknown", 100)
@@ -36,7 +36,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows if len(headline) else headline,
-        "Questions refused once the prompt allows it, by layer and knockout group; dotted: groups "
-        "formed by the flips when random question tokens are blocked",
+        "Share of questions that the model refuses once the prompt allows refusing; groups are "
+        "formed by the flips under the knockout (dotted: with random question tokens blocked)",
         f"{notes.size_note(headline['n_paired'])} samples per group at the headline layer",
     )

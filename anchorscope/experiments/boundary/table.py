@@ -57,12 +57,15 @@ def unknown_of(measured: MeasuredRows) -> np.ndarray:
 
 
 def random(measured: MeasuredRows) -> np.ndarray:
-    """Return which samples each draw of the control flips, bool [draws, layers, n]."""
+    """Return which samples flip in each draw of random tokens, bool [draws, layers, n]."""
     return (measured.values(RANDOM.name) > 0) != (measured.values("clean")[0] > 0)
 
 
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:
-    """Average over `members`, bool [ways, layers, n], that are also `counted`, bool [n]."""
+    """Return a group with the mean of `unknown` over `members` that are also `counted`, bool [n].
+
+    `members`, bool [draws, layers, n], has an entry for each draw that forms the group.
+    """
     among = members & counted
     means = Means(unknown[None, None], among & ~np.isnan(unknown), placements=len(members))
     quantities = {"unknown": Quantity(means, "unknown", SHARE)}

@@ -35,8 +35,8 @@ SAYS = {
     "interaction": "the probe compares question and answer, instead of adding two separate scores",
     "own_answer": "the probe scores the model's own wrong answers higher after their own questions "
     "than after swapped questions",
-    "truth": "right answers that the model did not give score higher than the wrong answers that "
-    "it gave, each after its own question, by more than the model's log-probability explains",
+    "truth": "the probe scores right answers that the model did not give above the wrong answers "
+    "that it gave, each after its own question, by more than the model's log-probability explains",
     "through_eq": "blocking the exact question tokens takes more than a fifth of the pair term, "
     "beyond the general damage that the answer term shows",
 }
@@ -237,9 +237,9 @@ def _judged(steps: Mapping[str, Estimate], about: Estimate, pairs: Pairs, least:
     return _verdict(Claim(NO, "", p, about, steps, n, clusters), p, pairs.level)
 
 
-def shortage(n: int, clusters: float, least: int) -> str:
-    """Say what is missing: "12 of at least 50 pairs"; empty if nothing is."""
+def shortage(n: int, clusters: float, least: int, unit: str = "pairs") -> str:
+    """Say what is missing: "12 pairs, and at least 50 are needed"; empty if nothing is."""
     if n < least:
-        return f"{n} of at least {least} pairs"
+        return f"{n} {unit}, and at least {least} are needed"
     enough = clusters >= LEAST_CLUSTERS
-    return "" if enough else f"{clusters:.3g} of at least {LEAST_CLUSTERS} clusters"
+    return "" if enough else f"{clusters:.3g} clusters, and at least {LEAST_CLUSTERS} are needed"

@@ -141,7 +141,7 @@ def _signal(analysis: Analysis) -> Claim:
     n, clusters = len(analysis.z), analysis.drawn.weights.shape[1]
     if not np.isfinite(margin.p):
         return Claim(claims.TOO_FEW, "the AUC has no interval", n=n, clusters=clusters)
-    if few := claims.shortage(n, clusters, claims.LEAST_CLUSTERS):
+    if few := claims.shortage(n, clusters, claims.LEAST_CLUSTERS, "samples"):
         return Claim(claims.TOO_FEW, few, n=n, clusters=clusters)
     made = strength["signal"]
     above = f"the text model `{hardest}`" if hardest in FLOORS else hardest

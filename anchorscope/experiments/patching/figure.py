@@ -13,9 +13,9 @@ from anchorscope.figures.figure_picture import Picture, Request, as_chart
 
 WORDS = Words(
     arms={
-        "matched": "matched: the answer is wrong for the partner's question",
+        "matched": "matched: tokens from a question for which the answer is wrong",
         "published": "published: right answers, with tokens from a wrong answer's question",
-        "placebo": "placebo: the answer is right for the partner's question, too",
+        "placebo": "placebo: tokens from a question for which the answer is right, too",
     },
     columns=COLUMNS,
     what="Right answers that flip when question tokens are replaced",

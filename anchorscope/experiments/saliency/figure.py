@@ -30,8 +30,8 @@ TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~
 DENSITY_TIPS = TIPS | {"x": ("saliency", ".3~g"), "n": ("n", ",d")}
 LAYER_TIPS = draw.LAYER | {"tokens": ("from", ""), "value": ("AUC", ".2f")} | draw.INTERVAL
 CIRCULAR = (
-    "That saliency separates the groups is nearly circular: it approximates the knockout to first "
-    "order, and the same probe's flips under the knockout form the groups."
+    "The separation of the groups by saliency is nearly circular: saliency approximates the "
+    "knockout to first order, and the same probe's flips under the knockout form the groups."
 )
 CROSS_ENTROPY = (
     "The loss is the probe's cross-entropy. Its gradient has the factor 1 − (probability of the "

@@ -100,5 +100,5 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         ],
         intervals="",
         grey="Grey: layers without a signal",
-        thin="No number, in a panel with numbers: too few samples to rely on.",
+        thin="Coloured without a number, where other cells have one: too few samples to rely on.",
     )

@@ -235,7 +235,10 @@ def test_own_wrong_answers_that_score_lower_behind_their_own_question_are_called
 def test_too_few_pairs_are_counted(n: int) -> None:
     wrong, gold = wrong_and_gold(n, home=1.0)
     found = claims.truth(wrong, gold)
-    assert (found.verdict, found.reason) == (claims.TOO_FEW, f"{n} of at least 50 pairs")
+    assert (found.verdict, found.reason) == (
+        claims.TOO_FEW,
+        f"{n} pairs, and at least 50 are needed",
+    )
     assert np.isnan([found.p, found.estimate.low]).all()
     right = claims.interaction(gold)
     assert right.verdict == (claims.YES if n >= 10 else claims.TOO_FEW)

@@ -215,7 +215,7 @@ def test_pairs_of_one_cluster_are_too_few_and_have_no_interval() -> None:
     made = tables(scores, given.assign(subject="one"))
     found = judged(made).loc[[*CLAIMS[1:]]]
     assert set(found["verdict"]) == {claims.TOO_FEW}
-    assert found["reason"].str.contains("1 of at least 10 clusters").all()
+    assert found["reason"].str.contains("1 clusters, and at least 10 are needed").all()
     assert found[["p", "ci_low"]].isna().all(axis=None)
     assert by_layer(made, "ci_low")["pair_right"].isna().all()
 

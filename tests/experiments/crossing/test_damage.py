@@ -207,8 +207,8 @@ def test_pairs_that_could_not_differ_and_pairs_that_are_not_known_are_left_out()
 @pytest.mark.parametrize(
     ("n", "bound", "kept", "verdict", "reason"),
     [
-        (9, 0, 0.7, claims.TOO_FEW, "9 of at least 10 pairs"),
-        (9, 9, 0.7, claims.TOO_FEW, "0 of at least 10 pairs"),
+        (9, 0, 0.7, claims.TOO_FEW, "9 pairs, and at least 10 are needed"),
+        (9, 9, 0.7, claims.TOO_FEW, "0 pairs, and at least 10 are needed"),
         *((n, n - 4, 0.7, claims.BY_DESIGN, claims.NOTHING_ELSE) for n in (10, 60)),
         *((150, 0, kept, claims.NOT_MEASURED, "reads the answer") for kept in (0.0, 0.05, -0.5)),
     ],
