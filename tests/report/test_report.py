@@ -238,7 +238,10 @@ def test_a_number_at_a_glance_stands_beside_the_n_of_its_row(tmp_path: Path) -> 
     head = table["layer"] == LAYERS - 3
     rows = table[head].set_index(["model", "dataset", "condition", "anchor"])
     html = report.build(config).replace("\u00a0", " ")
-    columns = {"samples": ("knockout", "all"), "partner's": ("crossed-knockout", "all")}
+    columns = {
+        "samples": ("knockout", "all"),
+        "flips, partner's question": ("crossed-knockout", "all"),
+    }
     columns |= {f"ΔP of {group}": ("knockout", group) for group in "QA"}
     for cell, shown in zip(CELLS[:3], rows_of(html, "glance"), strict=False):
         for column, of in columns.items():
