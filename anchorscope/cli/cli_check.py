@@ -159,11 +159,12 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     """Check the GPUs of this machine, if a model asks for one."""
     here, needs = gpus_here(), {name: config.models[name].resources.gpus for name in models}
     if short := [name for name, gpus in needs.items() if gpus > here]:
-        do = (
-            "use a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` to "
-            "run on the CPU; on fewer GPUs, the layers are spread over those that there are"
-        )
-        if not here:
+        if here:
+            do = (
+                "use a larger machine (`snakemake --profile slurm`), or set `resources: {gpus: 0}` "
+                "to run on the CPU; otherwise the layers are spread over the GPUs of this machine"
+            )
+        else:
             do = (
                 "use a machine with a GPU (`snakemake --profile slurm`); without one, it runs on "
                 "the CPU, which may take days for a large model"
@@ -259,14 +260,17 @@ def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
     label = table.set_index("id")["label"]
     counts = Counter(label[id_] for id_ in found)
     right, wrong = (counts[value] // 2 for value in (0, 1))
-    n, what = max(right, wrong), "the answers of about {} can be swapped"
-    if rows["label"].notna().all():
-        n, what = right, f"about {{}} of right and {wrong:,} of wrong answers can be swapped"
-    what = f"{name}: {what.format(f'{n:,} pair' + 's' * (n != 1))}"
+    labelled = rows["label"].notna().all()
+    n = right if labelled else max(right, wrong)
+    about = f"about {n:,} pair{'' if n == 1 else 's'}"
+    if labelled:
+        what = f"{name}: {about} of right and {wrong:,} of wrong answers can be swapped"
+    else:
+        what = f"{name}: the answers of {about} can be swapped"
     if n >= partners.LEAST_PAIRS:
         return Finding("ok", "dataset", what)
-    of_right = "" if n > right else " of right answers"
-    what = f"{what}, but most claims need {partners.LEAST_PAIRS} pairs{of_right}"
+    what = f"{what}, but most claims need {partners.LEAST_PAIRS}"
+    what += " pairs of right answers" if labelled else ""
     do = (
         "add rows" if rows["relation"].notna().any() else "name a column as `relation`, or add rows"
     )

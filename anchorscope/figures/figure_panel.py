@@ -66,9 +66,9 @@ class Frame:
 
 
 class _Placed(alt.LayerChart):
-    """Panel that stands in one figure only. Altair need not copy it, which takes half of its time.
+    """Panel that stands in one figure only, so Altair need not spend half of its time on copies.
 
-    Channels are objects for the same reason: from dictionaries, Altair searches all of its classes.
+    Channels are objects to save time, too: Altair searches all of its classes for a dictionary's.
     """
 
     def __deepcopy__(self, memo: object) -> Self:

@@ -56,10 +56,10 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         counted = f"through_{side}" in set(cell["quantity"])
         first = f"through_{side}" if counted else f"pair_{side}"
         of_pairs = "interaction" if side == "right" else "own_answer"
+        claim = "through_eq" if counted else of_pairs
         for arm, look in _looks().items():
             clean = arm == CLEAN.name
             rows = cell[cell["quantity"] == (first if clean else f"{first}_{arm}")]
-            claim = "through_eq" if counted else of_pairs
             claimed = rows["headline"] & (clean and (*of, claim) in made)
             words, banded = f"{side} answers, {REGISTRY[arm].label}", look in ("solid", "dashed")
             parts.append(rows.assign(quantity=words, look=look, banded=banded, claimed=claimed))

@@ -41,8 +41,8 @@ class Intervention:
     # prompt and answer that are passed, a key of `Sample.others`, if not the sample's own;
     # `planning` finds `CROSSED`, `GOLD` and `CROSSED_GOLD`
     prompt: str | None = None
-    # the condition that its effects are differences to: of a cut after another prompt, that with
-    # nothing cut after the same one
+    # the condition that its effects are measured against; for a cut after another prompt, the
+    # same prompt with nothing cut
     compared_with: str = "clean"
     # the control that does as much to other tokens
     controlled_by: str | None = None

@@ -18,8 +18,8 @@ from anchorscope.experiments.knockout import curve
 PROBES = {"weak": (0.4, 0.94), "fair": (0.8, 1.11), "good": (1.5, 1.36), "sure": (4.6, 1.66)}
 """Mean and standard deviation of the score towards the true label, in logits.
 
-The AUC is about .73, .85, .94 and 1. `sure` probes score like those of the calibration models
-(median |s| 4.6), which random tokens move by 0.5 to 0.9: slight noise.
+The AUC is about .73, .85, .94 and 1. `sure` is like the probes of the calibration models
+(median |s| 4.6), whose scores random tokens move by 0.5 to 0.9: slight noise.
 """
 NOISES = {"slight": 0.9, "strong": 1.85}
 """Standard deviation of Δlogit."""

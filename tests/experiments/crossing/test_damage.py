@@ -162,7 +162,7 @@ def test_what_passes_through_the_blocked_tokens_is_claimed_beyond_damage(kept: o
 
 
 FALLS, RISES = [1, 1, 1, 1, 0.05], [0.05, 0.05, 1, 1, 1]
-"""What is left of scores by fold."""
+"""Share of the scores that each fold keeps."""
 
 
 @pytest.mark.parametrize(
