@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from anchorscope import wording
 from anchorscope.config.readouts import Pair
 from anchorscope.detectors.detector import Detector, Origin, export
 from anchorscope.experiments import tables
@@ -20,7 +21,7 @@ from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes import activations
 from anchorscope.passes.planning import conditions_of
-from anchorscope.probes import fitting, floors, power, samples, scores
+from anchorscope.probes import fitting, floors, samples, scores
 from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.progress import shown
@@ -209,7 +210,7 @@ def _measured(
 ) -> Measured:
     """Measure questions that are ready for prompts."""
     prompted, answered = answer(loaded, asked, chosen, style=style)
-    if sentence := power.hopeless(answered.loc[answered["dropped"].isna(), "label"]):
+    if sentence := wording.hopeless(answered.loc[answered["dropped"].isna(), "label"]):
         log.warning("%s on %s: %s", *names, sentence)
     probe = fitting.ProbeSettings(**chosen.probe.model_dump(), seed=chosen.seed)
     plan = _planned(loaded, answered, chosen, probe)

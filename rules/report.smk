@@ -23,7 +23,7 @@ rule report_page:
         page=f"{paths.resources}/report/page.html",
         parts=expand(
             f"{paths.resources}/report/{{part}}",
-            part="macros.html claims.html figures.html run.html cell.txt "
+            part="macros.html claims.html figures.html run.html "
             "references.bib report.css tables.js".split(),
         ),
         words=paths.words,

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from anchorscope.experiments.crossing.claims import SAYS
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import request_of
 from anchorscope.figures.figure_picture import Picture
+from anchorscope.wording import say
 
 CHECKED = bool(os.environ.get("LONG_TESTS"))
 """Whether specifications are held against the schema, which takes longer than to make them. Where
@@ -138,7 +138,7 @@ def claims_of(
     """Claims of the same cells: all are made."""
     rows = []
     for (i, cell), (site, position), claim in product(
-        enumerate(_cells(models, datasets)), readouts, SAYS
+        enumerate(_cells(models, datasets)), readouts, say.says
     ):
         estimate, n = JUDGED[claim]
         row = cell | {"site": site, "position": position, "claim": claim, "verdict": "yes"}

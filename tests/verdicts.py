@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 from figure_tables import Pairs, claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
 
-from anchorscope.experiments.crossing.claims import SAYS
-from anchorscope.report.cell_summary import sentence
 from anchorscope.storage.files import write_csv
+from anchorscope.wording import say, sentence
 
 VERDICTS = ("yes", "no", "too few", "not measured", "by design")
 OF_SIGNAL = {"not measured": "no", "by design": "too few"}
@@ -25,7 +24,7 @@ def mixed(claims: pd.DataFrame, shift: int = 0) -> pd.DataFrame:
     """The table with other verdicts: each claim has every one of them in five cells."""
     cells = claims[["model", "dataset"]].drop_duplicates().itertuples(index=False, name=None)
     for number, (model, dataset) in enumerate(cells):
-        for place, claim in enumerate(SAYS):
+        for place, claim in enumerate(say.says):
             verdict = VERDICTS[(number + place + shift) % len(VERDICTS)]
             if claim == "signal":
                 verdict = OF_SIGNAL.get(verdict, verdict)
@@ -47,7 +46,7 @@ def write(tables: Mapping[str, pd.DataFrame], root: Path, figure: str) -> None:
 def said_of(row: Mapping[Any, Any]) -> tuple[str, list[str]]:
     """How a text begins what it says of a claim in a cell, and what it may not say there."""
     claim, verdict, reason = row["claim"], row["verdict"], row["reason"]
-    words = SAYS[claim]
+    words = say.says[claim]
     made = sentence(words)
     if claim == "through_eq" and not pd.isna(row["estimate"]):
         made = f"blocking the exact question tokens takes about {row['estimate']:.0f} % of"

@@ -20,6 +20,7 @@ from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.figures.figure_style import Series
+from anchorscope.wording import say, span
 from validation.calibration import DEFAULT_READOUT
 from validation.requirements import CHECKS, OF_CELL, OF_MEAN
 
@@ -103,7 +104,6 @@ def _level(values: pd.DataFrame, frame: Frame, inset: float, mark: dict[str, Any
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     """Return the caption: points, n and grey marks. Measures and requirements are details."""
-    q, a = (notes.span(rows[f"n_truth_{name}"]) for name in "qa")
     grey = rows[~rows["signal"]]
     points = list(grey["model"] + " on " + grey["dataset"] + " at " + grey["readout"])
     bars = rows["pathway_auc_low"].notna().any()
@@ -111,18 +111,18 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows.drop(columns=["signal", "thin"], errors="ignore"),
-        f"Headline layer of each read-out; {notes.GROUPS}",
-        f"n\u00a0=\u00a0{q} samples of truth Q and {a} of truth A per cell",
+        f"Headline layer of each read-out; {say.groups}",
+        f"{say.size(rows.n_truth_q, 'samples of truth Q')} and {span(rows.n_truth_a)} of truth A per cell",
         [
             f"Hollow grey: no signal beyond text models ({len(points)} points)." * bool(points),
             f"Shaded: the default read-out, {DEFAULT_READOUT}.",
-            f"Bars: {100 * request.level:g}\u00a0% bootstrap intervals." if bars else "",
+            f"Bars: {say.level(request.level)} bootstrap intervals." if bars else "",
         ],
         [
             "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
             "specificity: non-flips among truth A.",
             "Required at the default read-out: dashed in the mean over datasets, dotted in each.",
-            f"{notes.NO_SIGNAL} (hollow grey): {'; '.join(points)}." * bool(points),
+            f"No signal (hollow grey): {'; '.join(points)}." * bool(points),
             f"Left out: {blank} values without a sample of that truth." * bool(blank),
         ],
         intervals="",

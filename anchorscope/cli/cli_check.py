@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from anchorscope import wording
 from anchorscope.anchors import labels
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
@@ -14,11 +15,11 @@ from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import contents, families, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.passes import partners
-from anchorscope.probes import power
 from anchorscope.questions import datasets, hub, prompts, questions, reading, revisions
 from anchorscope.storage.counts import in_words
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
+from anchorscope.wording import say
 from anchorscope.workflow import trials
 from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
@@ -93,8 +94,7 @@ def work_left(cells: Sequence[StudyCell]) -> str:
         return "all cells were measured; `snakemake -n` tells whether they are out of date"
     n = sum(samples(cell.study.config, cell.dataset) for cell in left)
     size = gigabytes(sum(map(_bytes, left)))
-    count = f"{len(left)} of {len(cells)} cells"
-    return f"{count} to measure, with at most {n:,} samples and about {size} of activations"
+    return str(say.cells_left(len(left), len(cells), n, size))
 
 
 def _bytes(cell: StudyCell) -> int:
@@ -147,11 +147,11 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
 def measured(config: Config, trial: Trial, left: Iterable[StudyCell]) -> Iterator[Finding]:
     """Say how long the cells of a model that was tried here take, and whether a batch fits."""
     n = sum(samples(cell.study.config, cell.dataset) for cell in left)
-    time = f"about {trials.duration(trial.time(n))}, as measured on this machine ({trial.card})"
-    yield Finding("ok", "time", f"{trial.model}: {time}")
+    time = trials.duration(trial.time(n))
+    yield Finding("ok", "time", say.time_needed(trial.model, time, trial.card))
     wanted = families.batch_tokens(config.batch_tokens, "cuda")
     if trial.limit is not None and trial.limit < wanted:
-        what = f"{trial.model}: batches of {wanted:,} tokens do not fit, so they are halved"
+        what = say.batches_halved(trial.model, wanted)
         yield Finding("warning", "gpu", what, f"set `batch_tokens: {trial.limit}`")
 
 
@@ -190,9 +190,8 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
         yield refusal("dataset", name, error)
         return
     counts = prepared.counts
-    usable = f"{name}: {counts.kept:,} of {counts.total:,} rows of {local} are usable"
-    if counts.dropped:
-        usable += f"; left out: {in_words(counts.dropped)}"
+    left_out = in_words(counts.dropped)
+    usable = say.rows_usable(name, counts.kept, counts.total, local, left_out)
     if obstacle := no_folds(prepared.sampled, config):
         what = f"{usable}, but no probe can be fitted: {obstacle.what}"
         yield Finding("error", "dataset", what, obstacle.do, obstacle.see)
@@ -200,7 +199,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
         yield Finding("ok", "dataset", usable)
         if config.conditions.crossed is not None:
             yield pairs(name, prepared.sampled, config)
-        if sentence := power.too_small(counts.kept):
+        if sentence := wording.too_small(counts.kept):
             all_rows = counts.total <= samples(config, name)
             do = "Add rows." if all_rows else "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
@@ -215,8 +214,7 @@ def no_folds(rows: pd.DataFrame, config: Config) -> AnchorscopeError | None:
     from anchorscope.probes import fitting  # loads torch
 
     if (groups := rows["component"].nunique()) < config.probe.folds:
-        only = "are all linked" if groups == 1 else f"form only {groups} unlinked groups"
-        what = f"{config.probe.folds} folds must share no subject, and the questions {only}"
+        what = say.no_folds(config.probe.folds, groups)
         do = "add rows, raise `sample_size` or `limit`, or lower `probe.folds`"
         return AnchorscopeError(what, None, do, see="too-few-samples")
     try:
@@ -262,15 +260,10 @@ def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
     right, wrong = (counts[value] // 2 for value in (0, 1))
     labelled = rows["label"].notna().all()
     n = right if labelled else max(right, wrong)
-    about = f"about {n:,} pair{'' if n == 1 else 's'}"
-    if labelled:
-        what = f"{name}: {about} of right and {wrong:,} of wrong answers can be swapped"
-    else:
-        what = f"{name}: the answers of {about} can be swapped"
-    if n >= partners.LEAST_PAIRS:
+    least = partners.LEAST_PAIRS if n < partners.LEAST_PAIRS else None
+    what = say.pairs(name, n, wrong if labelled else None, least)
+    if least is None:
         return Finding("ok", "dataset", what)
-    what = f"{what}, but most claims need {partners.LEAST_PAIRS}"
-    what += " pairs of right answers" if labelled else ""
     do = (
         "add rows" if rows["relation"].notna().any() else "name a column as `relation`, or add rows"
     )
@@ -285,17 +278,12 @@ def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     wrong = both["label"] == 1
     if 2 * (agree := int((wrong != right).sum())) >= len(both):
         return
-    what = (
-        f"{name}: only {agree:,} of {len(both):,} labels ({agree / len(both):.0%}) agree with the "
-        "gold answers of their rows"
-    )
+    what = say.labels_disagree(name, agree, len(both))
     do = "look at some of these rows: `fields` may name a wrong column"
     if right[wrong].mean() > 0.5 and right[~wrong].mean() < 0.5:
-        what += (
-            f", {int(right[wrong].sum()):,} of {int(wrong.sum()):,} answers labelled 1 match a "
-            f"gold answer, and {int((~right[~wrong]).sum()):,} of {int((~wrong).sum()):,} labelled "
-            "0 match none"
-        )
+        matching, failing = right[wrong].sum(), (~right[~wrong]).sum()
+        swapped = say.labels_swapped(matching, wrong.sum(), failing, (~wrong).sum())
+        what = f"{what}, {swapped}"
         do = "1 and 0 look swapped: write 1 for a hallucinated answer and 0 for a right one"
     yield Finding("warning", "dataset", what, do, "label-or-popularity")
 

@@ -33,6 +33,7 @@ from anchorscope.figures.figure_picture import (
     small,
 )
 from anchorscope.figures.figure_style import Series
+from anchorscope.wording import say
 
 COLOURS = (
     *(draw.BLUE, draw.ORANGE, draw.GREEN, draw.PURPLE, draw.SKY, draw.RED),
@@ -101,7 +102,7 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows,
         f"{request.where}; AUC of wrong against right answers, out of fold",
-        f"{notes.size_note(rows['n'])} samples per cell",
+        say.size(rows["n"], "samples per cell"),
         verdict.beating(rows, verdict.IN_CAPTION),
         ["No method, penalty, layer, gate or sign was selected on the samples it scores."],
         intervals="clustered bootstrap intervals, methods held fixed",
@@ -141,8 +142,8 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows,
         f"{request.where}; the answers of two questions are swapped",
-        f"{notes.size_note([*rows['n_right'], *rows['n_wrong']])} pairs per cell; whiskers: the "
-        "pair's share",
+        f"{say.size([*rows['n_right'], *rows['n_wrong']], 'pairs per cell')}; whiskers: the pair's "
+        "share",
         [verdict.comparing(rows)],
         [
             "Shares of the mean squares of each term of the logit, right answers only. A method "

@@ -1,4 +1,4 @@
-"""Sentences that state the results of the detection tables."""
+"""Sentences on the detection tables: which methods beat which, and what they read."""
 
 from collections.abc import Iterable
 
@@ -7,6 +7,7 @@ import pandas as pd
 from anchorscope.detectors.registry import in_order, label_of
 from anchorscope.experiments.crossing.claims import YES
 from anchorscope.probes.strength import FLOORS
+from anchorscope.wording import say
 
 REFERENCES = {
     "every text model": tuple(FLOORS),
@@ -42,18 +43,18 @@ def beating(auc: pd.DataFrame, what: Iterable[str] = REFERENCES) -> list[str]:
         if {*references} & {*auc["detector"]}:
             lowest = auc[[f"vs_{reference}_low" for reference in references]].min(axis=1)
             winners = auc["detector"][(lowest > 0) & ~auc["detector"].isin(references)]
-            sentences.append(f"Methods significantly above {name}: {_counted(winners, auc)}.")
+            sentences.append(say.beating(name, *_counted(winners, auc)))
     return sentences
 
 
-def _counted(detectors: pd.Series, table: pd.DataFrame) -> str:
-    """List methods by their number of cells, the most first: `probe, text (2 of 2 cells)`."""
-    cells, counts = _cells(table), detectors.value_counts()
-    parts = []
-    for number in sorted({*counts}, reverse=True):
-        names = map(label_of, in_order(counts.index[counts == number]))
-        parts.append(f"{', '.join(names)} ({number} of {cells} cell{'s' if cells > 1 else ''})")
-    return "; ".join(parts) or "none"
+def _counted(detectors: pd.Series, table: pd.DataFrame) -> tuple[list[tuple[int, list[str]]], int]:
+    """Return the methods by their number of cells, the most first, and the number of all cells."""
+    counts = detectors.value_counts()
+    by_number = [
+        (number, [label_of(name) for name in in_order(counts.index[counts == number])])
+        for number in sorted({*counts}, reverse=True)
+    ]
+    return by_number, _cells(table)
 
 
 def _cells(table: pd.DataFrame) -> int:
@@ -64,8 +65,7 @@ def comparing(reads: pd.DataFrame) -> str:
     """Say which methods compare question and answer in most cells."""
     held = reads[reads["interaction"] == YES].groupby("detector").size()
     names = [label_of(name) for name in in_order(held.index) if held[name] > _cells(reads) / 2]
-    listed = "; ".join(names) or "none"
-    return f"Methods that compare question and answer in most cells (dot): {listed}."
+    return str(say.comparing(names))
 
 
 def transferred(transfer: pd.DataFrame) -> list[str]:
@@ -75,10 +75,7 @@ def transferred(transfer: pd.DataFrame) -> list[str]:
     if away.empty:
         return []
     worse, chance = (away["vs_own_high"] < 0).sum(), (away["auroc_low"] <= 0.5).sum()
-    return [
-        "On another dataset the probe is significantly worse than the probe of that dataset in "
-        f"{worse} of {len(away)} combinations, and not significantly above chance in {chance}."
-    ]
+    return [say.transferred(worse, chance, len(away))]
 
 
 def _only_question(auc: pd.DataFrame, reads: pd.DataFrame) -> list[str]:
@@ -88,4 +85,4 @@ def _only_question(auc: pd.DataFrame, reads: pd.DataFrame) -> list[str]:
     keys = ["model", "dataset", "detector"]
     both = reads.merge(auc[[*keys, "ci_low"]], on=keys)
     alone = both["detector"][(both["ci_low"] > 0.5) & (both["share_question_low"] > ALONE)]
-    return [f"Methods above chance that read the question alone: {_counted(alone, auc)}."]
+    return [say.reading_the_question(*_counted(alone, auc))]

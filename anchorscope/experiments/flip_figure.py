@@ -15,6 +15,7 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import PERCENT, Axis
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, by_model
 from anchorscope.figures.figure_style import Series
+from anchorscope.wording import say
 
 GREY = "#9a9a9a"
 EXACT, RANDOM = "exact question tokens", "random question tokens"
@@ -126,7 +127,7 @@ def _caption(rows: pd.DataFrame, request: Request, words: Words, where: str, thi
         request,
         rows,
         f"{words.what}, {where}",
-        f"{notes.size_note(headline['n_paired'])} samples per group",
+        say.size(headline["n_paired"], "samples per group"),
         details=[notes.left_out(headline, "group at the headline layer")],
         thin=f"{thin}: too few samples to rely on.",
     )

@@ -28,10 +28,8 @@ from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
 from anchorscope.figures.figure_style import Figure
 from anchorscope.passes.interventions import REGISTRY
+from anchorscope.wording import say
 
-UPPER_ROW = "This row proves nothing on its own: pure noise gives the same picture."
-LOWER_ROWS = "Read the rows below."
-"""Heading of the row of ΔP."""
 DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **draw.INTERVAL}
 DELTA_TIPS |= {"share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
 
@@ -63,12 +61,11 @@ def chart(
         data.labelled(data.rows_at(each, request.readout), request) for each in (crossing, claims)
     )
     below = figure_pathway.panels(swapped, judged, request.look) if len(swapped) else []
-    heading = f"{UPPER_ROW} {LOWER_ROWS}" if below else UPPER_ROW
     title = request.title if request.condition == "knockout" else title_of(request.condition)
     return Picture(
         by_model(request),
         draw.paper_series(request.datasets),
-        [delta_panel(curves(rows), heading), *below],
+        [delta_panel(curves(rows), say.delta_p_heading(bool(below))), *below],
         notes.delta_p_caption(
             request, rows, request.where, figure_pathway.verdict(swapped, judged)
         ),

@@ -5,7 +5,7 @@ The text gives the number of samples, and says what is thin, grey or missing.
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -15,20 +15,10 @@ import pandas as pd
 from anchorscope.figures.figure_data import Pair, Request, cells_of
 from anchorscope.figures.figure_style import balanced
 from anchorscope.storage.counts import NO_ANSWER
+from anchorscope.wording import say
 
 LINES = 4
 """Maximum number of lines in a caption."""
-NO_SIGNAL = "No signal"
-NO_CONCLUSION = "Without a signal, nothing can be concluded from ΔP or flips."
-NO_MORE_THAN_TEXT = (
-    "At layers without a signal, the probe does not significantly beat the text models. "
-    f"{NO_CONCLUSION}"
-)
-REFITTED = "bootstrap intervals, widened by the variance of refitted probes"
-FIXED = "bootstrap intervals, probes held fixed"
-GREY = "Thin grey: layers without a signal"
-CLUSTERED = f"clustered {FIXED}"
-GROUPS = "groups formed anew at each layer, by the flips there"
 Records = Mapping[str, Mapping[str, Any]]
 
 
@@ -58,8 +48,8 @@ def caption(
     details: Sequence[str] = (),
     *,
     claims: Sequence[str] = (),
-    intervals: str = CLUSTERED,
-    grey: str = GREY,
+    intervals: str = say.clustered,
+    grey: str = "Thin grey: layers without a signal",
     thin: str = "Crosses: too few samples to rely on.",
 ) -> Caption:
     """Write a picture's caption, with the sentences that all pictures share.
@@ -71,14 +61,13 @@ def caption(
     """
     cells = cells_of(rows, request)
     empty = [name for name, cell in cells.items() if cell.empty]
-    missing = [f"Not measured: {'; '.join(empty)}."] if empty else []
+    missing = [say.not_measured(empty)] if empty else []
     if rows.empty:
-        return Caption(["Not measured: no sample has what this picture needs."], missing)
-    level = f"{100 * request.level:g}\u00a0%"
+        return Caption([say.nothing_measured], missing)
     weak = "signal" in rows and not rows["signal"].all()
     return Caption(
         [
-            "; ".join(filter(None, [what, size, intervals and f"{level} intervals"])) + ".",
+            say.drawn(what, size, request.level, intervals),
             *claims,
             f"{grey}." if weak else "",
             thin if "thin" in rows and rows["thin"].any() else "",
@@ -86,8 +75,8 @@ def caption(
         ],
         [
             *filter(None, details),
-            *([f"Intervals: pointwise {level} {intervals}."] if intervals else []),
-            *([NO_MORE_THAN_TEXT] if weak else []),
+            *([say.intervals(request.level, intervals)] if intervals else []),
+            *([say.weak_layers] if weak else []),
             *missing,
         ],
     )
@@ -106,34 +95,22 @@ def delta_p_caption(
     return caption(
         request,
         rows,
-        f"{subject}; {GROUPS}",
-        f"{size_note(map(sample_size, measured))} samples per cell",
+        f"{subject}; {say.groups}",
+        say.size(map(sample_size, measured), "samples per cell"),
         claims=[*claims, request.no_answers],
-        intervals=REFITTED if refitted else FIXED,
+        intervals=say.refitted if refitted else say.fixed,
     )
 
 
 def left_out(rows: pd.DataFrame, of: str) -> str:
     """Write the sentence on samples that are left out, from rows with `n` and `n_paired`."""
-    return f"Left out: {span(rows['n'] - rows['n_paired'])} of {span(rows['n'])} samples per {of}."
+    return str(say.left_out(rows["n"] - rows["n_paired"], rows["n"], of))
 
 
 def sample_size(cell: pd.DataFrame) -> int:
     """Return the number of samples of a cell, at the layer with most."""
     counts = cell["n"][cell["anchor"] == "all"].dropna()
     return int(counts.max()) if len(counts) else 0
-
-
-def span(values: Iterable[float], factor: float = 1) -> str:
-    """Return the smallest and largest absolute value: `900`, `812 to 1,000`, `−75 to −88`."""
-    by_size = sorted((factor * value for value in values), key=abs) or [0]
-    ends = dict.fromkeys(f"{end:,.0f}" for end in (by_size[0], by_size[-1]))
-    return " to ".join(ends).replace("-", "\u2212")
-
-
-def size_note(counts: Iterable[float]) -> str:
-    """Return the range of sample sizes, such as `n = 812 to 1,000`."""
-    return f"n\u00a0=\u00a0{span(counts)}"
 
 
 def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[Pair]) -> str:
@@ -154,7 +131,5 @@ def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[
                     reasons[reason.removeprefix(f"{NO_ANSWER}: ")] += count
     if not reasons:
         return ""
-    share = 100 * reasons.total() / (answers + reasons.total())
-    percent = f"{share:.0f}" if share >= 1 else "less than 1"
-    listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
-    return f"Non-answers left out: {percent}\u00a0% of the responses ({listed})."
+    share = reasons.total() / (answers + reasons.total())
+    return str(say.no_answers(share, reasons.most_common()))

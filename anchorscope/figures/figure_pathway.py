@@ -12,6 +12,7 @@ from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
 from anchorscope.passes.interventions import CLEAN, REGISTRY, blocked_arms
 from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
+from anchorscope.wording import say
 
 NEEDED = (
     "model dataset site position layer quantity estimate ci_low ci_high n signal headline"
@@ -19,24 +20,8 @@ NEEDED = (
 OF_CLAIMS = "model dataset site position claim verdict reason layer".split()
 SIDES = ("right", "wrong")
 AXIS_TITLE = "Pair term (logits)"
-CLAIMED = {
-    "signal": "signal",
-    "interaction": "interaction",
-    "own_answer": "interaction in own wrong answers",
-    "through_eq": "path through the exact tokens",
-    "truth": "right answers above own wrong ones",
-}
-"""Claim → what the caption calls it."""
 STEP = 0.05
 """The least distance of two labels of the axis: smaller terms are nothing."""
-COMPARISON = (
-    "This row can show that the probe compares answer and question, not that it reads truth."
-)
-RIGHT_ANSWERS = (
-    "This row can show that right answers (solid) score above {own}wrong answers (dashed), not "
-    "that the probe detects truth."
-)
-"""Headings of the rows of panels, which say what a row can show."""
 TIPS = LAYER | {"quantity": ("answers", ""), "value": ("logits", ".2f")} | INTERVAL
 KEPT = ("model", "dataset", "series", "marker", "look", "banded", "claimed", *TIPS)
 
@@ -74,8 +59,8 @@ def _looks() -> dict[str, str]:
 def _comparison(lines: pd.DataFrame) -> str:
     """Return the heading of the pathway, which says what each look of its lines means."""
     drawn = set(lines.get("look", ()))
-    looks = [f"{look}: {REGISTRY[arm].label}" for arm, look in _looks().items() if look in drawn]
-    return f"{COMPARISON} {'; '.join(looks).capitalize()}." if len(looks) > 1 else COMPARISON
+    looks = [(look, REGISTRY[arm].label) for arm, look in _looks().items() if look in drawn]
+    return str(say.pathway_heading(looks))
 
 
 def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
@@ -121,8 +106,8 @@ def _shortage(
 ) -> str:
     """Say how many pairs the cells of a column have (at most), and how many a line needs."""
     cells = crossing[crossing["model"] == of["model"]]
-    most = "at most " if cells["dataset"].nunique() > 1 else ""
-    return f"{most}{max(_pairs(cells, kind) for kind in kinds)} of {least} pairs"
+    most = max(_pairs(cells, kind) for kind in kinds)
+    return str(say.pairs_missing(most, least, cells["dataset"].nunique()))
 
 
 def _made(claims: pd.DataFrame) -> set[tuple[str, str, str]]:
@@ -145,7 +130,7 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
         (
             truth(crossing, claims),
             ["solid", "dashed"],
-            RIGHT_ANSWERS.format(own=_own(claims) and "the model's own "),
+            say.truth_heading(bool(_own(claims))),
             ("gold",),
             LEAST_GOLD,
         ),
@@ -167,22 +152,14 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
 
 def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
     """Say in how many cells each claim is made, and how many cells show wrong answers."""
-    made: list[str] = []
-    lost: list[str] = []
-    untold: list[str] = []
-    for claim, words in CLAIMED.items():
+    counts = {}
+    for claim in say.called:
         verdicts = claims["verdict"][claims["claim"] == claim]
-        yes, no = (verdicts == "yes").sum(), (verdicts == "no").sum()
-        if yes:
-            made.append(f"{words} in {yes} of {yes + no}")
-        elif len(verdicts):
-            (lost if no else untold).append(words)
-    told = {"Claims that hold, of the cells that can be judged": made, "Tested, not shown": lost}
-    told["Cannot be judged"] = untold
-    sentences = [f"{begins}: {', '.join(names)}." for begins, names in told.items() if names]
+        yes, no = int((verdicts == "yes").sum()), int((verdicts == "no").sum())
+        if len(verdicts):
+            counts[claim] = yes, yes + no
+    sentences = list(filter(None, say.claims_in_caption(counts).splitlines()))
     sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]
     if wrong := sides.count("wrong"):
-        cells = f"{wrong} of {len(sides)} cells"
-        why = "because there are too few pairs of right ones"
-        sentences.append(f"In {cells}, the middle row shows wrong answers, {why}.")
+        sentences.append(say.wrong_answers_shown(wrong, len(sides)))
     return sentences

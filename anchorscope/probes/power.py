@@ -5,7 +5,6 @@ between the scores of probe and floor, and on the variance that their training a
 `validation/simulations/power.py` applies the rule to probes and floors that it trains.
 """
 
-from collections.abc import Collection
 from math import ceil
 
 from scipy.optimize import brentq
@@ -62,30 +61,14 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
     return float(brentq(lambda gain: chance(gain, n, wrong) - POWER, 1e-6, most))
 
 
-def too_small(n: int, wrong: float = 0.5, unit: str = "rows") -> str | None:
-    """Return a sentence if a cell needs a gain above `MOST_GAIN` to be called a signal, else None.
+def shortage(n: int, wrong: float = 0.5) -> tuple[float | None, int] | None:
+    """Return the smallest gain that a cell can show, if it is above `MOST_GAIN`, else None.
 
-    `n` is the number of samples, called `unit` in the sentence. `wrong` is the share of wrong
-    answers, one half while it is unknown.
+    The gain is None if the cell can show none. The second number is the number of samples that show
+    `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers, one half while unknown.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:
         return None
     needed = least_n(USUAL_GAIN, wrong)
-    needed = round(needed, 2 - len(str(needed)))  # two significant digits
-    usual = f"About {needed:,} {unit} are needed to detect .05."
-    if gain is None:
-        return f"{n:,} {unit} are too few to detect anything. {usual}"
-    return (
-        f"With {n:,} {unit}, a signal is detectable ({100 * POWER:.0f} % power) only if the probe "
-        f"beats the text by {f'{gain:.2f}'.removeprefix('0')} AUC. {usual}"
-    )
-
-
-def hopeless(labels: Collection[int]) -> str | None:
-    """Return the sentence of `too_small` for answers with known labels (1 is wrong), or None."""
-    n, wrong = len(labels), sum(labels)
-    if not 0 < wrong < n:
-        return None  # no folds can be cut, which says why the run ends
-    sentence = too_small(n, wrong / n, "answers")
-    return sentence and f"{n - wrong:,} of {n:,} answers are right. {sentence} The run goes on."
+    return gain, round(needed, 2 - len(str(needed)))

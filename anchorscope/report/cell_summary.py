@@ -1,8 +1,4 @@
-"""A cell's tables as data and in sentences, for the report and `anchorscope show`.
-
-The sentences are in `resources/report/cell.txt`, and those on claims in `claims.txt` here. This
-module formats the numbers of all templates.
-"""
+"""A cell's tables as data, for the report, and as lines for `anchorscope show`."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -10,26 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
-from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS, YES
+from anchorscope.experiments.crossing.claims import YES
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import at_readout, require, rows_at, true
-from anchorscope.figures.figure_notes import NO_CONCLUSION
 from anchorscope.figures.figure_style import ANCHORS
-from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.report import run_facts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
+from anchorscope.wording import ENDS, say
 from anchorscope.workflow.paths import TABLES
 
-HERE = Path(__file__).resolve().parent
-RESOURCES = HERE.parents[1] / "resources" / "report"
-ENDS = ("value", "low", "high")
-Interval = Mapping[str, float | None]
-"""A number with its interval: `value`, `low` and `high`, None where not measured."""
 Summary = Mapping[str, Any]
 """The summary of a cell, as `summary` returns it."""
 
@@ -185,59 +174,12 @@ def _delta_p(curve: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def figures(value: float, digits: int = 0) -> str:
-    """Format a number, such as `−12.3` or `1,024`; never as a negative zero."""
-    text = f"{value:,.{digits}f}"
-    is_zero = not float(text.replace(",", ""))
-    return text.removeprefix("-") if is_zero else text.replace("-", "−")
-
-
-def ends(interval: Interval | None, factor: float = 1, digits: int = 2, unit: str = "") -> str:
-    """Format a number with its interval, such as `0.08 [0.04, 0.12]` or `97 % [93, 99]`."""
-    value, low, high = (
-        (_number(interval[name]) for name in ENDS) if interval else (None, None, None)
-    )
-    if value is None:
-        return "unknown"
-    text = figures(factor * value, digits) + unit
-    if low is not None and high is not None:
-        text += f" [{figures(factor * low, digits)}, {figures(factor * high, digits)}]"
-    return text.replace(" ", "\u00a0")
-
-
-def p_value(p: float) -> str:
-    """Format p, such as `p = 0.035` or `p < 0.001`."""
-    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
-
-
-def sentence(text: str) -> str:
-    """Capitalise the first letter of a text."""
-    return text[:1].upper() + text[1:]
-
-
-def templates(*, autoescape: bool) -> Environment:
-    """Return the report's templates, with the filters that format numbers."""
-    environment = Environment(
-        loader=FileSystemLoader([HERE, RESOURCES]),
-        autoescape=autoescape,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    environment.filters |= {
-        "figures": figures, "ends": ends, "p_value": p_value, "sentence": sentence
-    }  # fmt: skip
-    environment.globals |= {"least_auc": LEAST_AUC, "says": SAYS, "leaves_open": LEAVES_OPEN}
-    environment.globals["no_conclusion"] = NO_CONCLUSION
-    return environment
-
-
 def text(summary: Summary) -> str:
     """Format a cell's `summary` as lines of text for one screen."""
     layer = f"headline layer {summary['headline_layer']} of 0-{summary['layers'] - 1}"
     cell = f"{summary['model']} on {summary['dataset']}"
     lines = [f"{cell}, read-out {summary['readout']}, {layer}\n"]
-    macros: Any = templates(autoescape=False).get_template("cell.txt").module
-    for line in macros.screen(summary).splitlines():
+    for line in say.screen(summary).splitlines():
         name, _, words = line.partition("|")
         for part in textwrap.wrap(words, 80, break_on_hyphens=False):
             lines.append(f"{name:<18}{part}")

@@ -1,7 +1,7 @@
 """The methods paragraph of a figure, its table of claims, and its references.
 
-The words are in `methods.txt`, the entries in `resources/report/references.bib`. Claims come from
-the figure's table of claims. Paths and digests are in the provenance of the tables.
+The references are in `resources/report/references.bib`. Claims come from the figure's table of
+claims. Paths and digests are in the provenance of the tables.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
-from anchorscope.experiments.crossing.claims import SAYS, YES
+from anchorscope.experiments.crossing.claims import YES
 from anchorscope.probes.samples import MARGIN
 from anchorscope.report import run_facts
-from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
+from anchorscope.report.cell_summary import Summary, summary
 from anchorscope.storage import provenance
+from anchorscope.wording import say
 
+RESOURCES = Path(__file__).resolve().parents[2] / "resources" / "report"
 REFERENCES = RESOURCES / "references.bib"
 ALWAYS = ("luo2026pathways", "anchorscope", "wolf2020transformers", "paszke2019pytorch")
 OF_DATASET = {
@@ -107,22 +109,11 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
     ]
     cells = [{**cell, **count} for cell, count in zip(cells, counts, strict=True)]
     crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
-    verdicts = {claim: [cell["claims"][claim]["verdict"] for cell in cells] for claim in SAYS}
-    return (
-        templates(autoescape=False)
-        .get_template("methods.txt")
-        .render(
-            config=config,
-            readout=Pair.of(cells[0]["readout"]),
-            cells=cells,
-            crossed=crossed,
-            wording=any(one["source"] == "wording" for one in crossed),
-            made=[claim for claim in SAYS if YES in verdicts[claim]],
-            margin=MARGIN,
-            version=version("anchorscope"),
-            **vars(about),
-        )
-    )
+    made = [c for c in say.says if any(cell["claims"][c]["verdict"] == YES for cell in cells)]
+    wording = any(one["source"] == "wording" for one in crossed)
+    readout, released = Pair.of(cells[0]["readout"]), version("anchorscope")
+    words = say.methods(about, config, readout, cells, made, crossed, wording, MARGIN, released)
+    return str(words).strip("\n")
 
 
 def references(config: Config, figure: str) -> str:

@@ -15,6 +15,7 @@ import yaml
 from jinja2 import Environment
 from markupsafe import Markup
 
+from anchorscope import wording
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.detectors import verdict
@@ -22,11 +23,12 @@ from anchorscope.detectors.registry import VIEWS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at
 from anchorscope.figures.figure_fit import size_of
-from anchorscope.figures.figure_notes import span
 from anchorscope.report import methods, report_samples, run_facts
-from anchorscope.report.cell_summary import RESOURCES, Summary, summary, templates
+from anchorscope.report.cell_summary import Summary, summary
+from anchorscope.report.methods import RESOURCES
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv
+from anchorscope.wording import say
 from anchorscope.workflow.paths import TABLES
 from anchorscope.workflow.pictures import pictures
 
@@ -34,10 +36,6 @@ PICTURES = 4_500_000
 """Most bytes of embedded pictures; the others are linked."""
 SAMPLES, OF_CELL = 2000, 200
 """Most samples on the page, and of a cell."""
-DETECTORS = (
-    "Several methods predict how likely each answer is wrong. Each is tested on answers that it "
-    "was not fitted to; see docs/detectors.md."
-)
 
 
 def build(config: Config) -> str:
@@ -59,8 +57,7 @@ def build(config: Config) -> str:
 
 def _environment() -> Environment:
     """Return Jinja with autoescape, so that text of a model, dataset or user stays text."""
-    environment = templates(autoescape=True)
-    environment.filters |= {"span": span}
+    environment = wording.environment(RESOURCES, autoescape=True)
     environment.tests["known"] = lambda value: not pd.isna(value) and value != ""
     script = (RESOURCES / "tables.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()
@@ -139,7 +136,7 @@ def _pictures(config: Config) -> list[dict[str, Any]]:
 def _views(config: Config) -> Iterator[tuple[str, str, str, str]]:
     """Yield every possible picture: its figure, its view, its title, and the text below it."""
     abouts = {view: one.about for one in EXPERIMENTS.values() for view in one.pictures}
-    abouts |= dict.fromkeys(VIEWS, DETECTORS)
+    abouts |= dict.fromkeys(VIEWS, say.detection_is)
     readouts = {name: name.replace("/", "-") for name in config.readouts}
     for figure in config.targets:
         for view, picture in pictures(readouts).items():

@@ -204,15 +204,14 @@ class Paths:
         return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
 
     @property
-    def words(self) -> list[str]:
-        """The templates of the sentences on claims and methods."""
-        folder = Path(self.project, "anchorscope/report")
-        return [str(folder / name) for name in ("claims.txt", "methods.txt")]
+    def words(self) -> str:
+        """The templates of all sentences on results."""
+        return str(Path(self.project, "anchorscope/wording.txt"))
 
     @property
     def methods_words(self) -> str:
         """The digest of the templates and the references of a figure's methods text."""
-        return digest([*self.words, Path(self.resources, "report/references.bib")])[:12]
+        return digest([self.words, Path(self.resources, "report/references.bib")])[:12]
 
 
 def _state_of(files: Sequence[str | Path]) -> str | None:

@@ -6,11 +6,10 @@ import pandas as pd
 import pytest
 from figure_tables import claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
 
-from anchorscope.experiments.crossing.claims import SAYS
-from anchorscope.figures.figure_notes import NO_CONCLUSION
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.wording import say
 
 COUNTS = Counts(100, 80, {"no answer anchor": 15, "prompt too long": 5})
 
@@ -64,7 +63,7 @@ def test_show_says_what_the_tables_hold(run, built):
     at = contrasts[(contrasts["layer"] == head["layer"]) & (contrasts["quantity"] == "share")]
     shown = {"exact": at["under"].item() / 100, "random": at["beside"].item() / 100}
     assert found["random_tokens"] == pytest.approx(shown | {"n": 900})
-    assert [*found["claims"]] == [*SAYS]
+    assert [*found["claims"]] == [*say.says]
     for row in claims.to_dict("records"):
         reason = "" if pd.isna(row["reason"]) else row["reason"]
         assert found["claims"][row["claim"]] == pytest.approx(
@@ -96,7 +95,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
     provenance.beside(built / "rows.csv").unlink()
     weak = " ".join(run("show", "near", "rows").out.split())
     assert "No signal: " in weak and "No signal" not in said
-    assert NO_CONCLUSION in weak
+    assert say.no_conclusion in weak
     assert "no provenance" in weak
 
 
@@ -114,4 +113,4 @@ def test_what_cannot_be_judged_of_swapped_answers_is_said_with_its_reason(run, b
     said = " ".join(run("show", "near", "rows").out.split())
     few = "too few: 12 pairs, and at least 50 are needed"
     for claim, why in (("truth", few), ("through_eq", "by design: ")):
-        assert f"Cannot be judged: whether {SAYS[claim]} ({why}" in said
+        assert f"Cannot be judged: whether {say.says[claim]} ({why}" in said

@@ -26,13 +26,13 @@ from figure_tables import (
     views,
 )
 
-from anchorscope.figures import figure_notes as notes
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, style_of
 from anchorscope.passes.partners import LEAST_GOLD
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.wording import say
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
 LLAMA = [("llama-3.2-1b", "Llama-3.2-1B"), ("llama-3.2-3b", "Llama-3.2-3B")]
@@ -188,7 +188,7 @@ def test_layers_without_signal_are_thin_and_grey(no: Any) -> None:
         assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
         assert not any(row["mark"] or row["strong"] for row in rows if not row["signal"])
         assert any(map(faint, views(part, "line")))
-    assert notes.NO_CONCLUSION in details(spec)
+    assert say.no_conclusion in details(spec)
     assert "Thin grey: layers without a signal." in caption(spec)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from anchorscope import wording
 from anchorscope.probes import intervals, power
 from validation.simulations.power import TOWARDS, called
 
@@ -39,10 +40,10 @@ def test_least_n_and_least_gain_are_each_others_inverse(wrong: float) -> None:
 
 
 def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_is_not() -> None:
-    assert "4 rows are too few to detect anything." in (power.too_small(4) or "")
-    assert re.search(r" 300 rows, .* by \.14 AUC\. About 2,\d00 rows", power.too_small(300) or "")
-    assert power.too_small(900) is None
-    said = power.hopeless([0] * 30 + [1] * 270)
+    assert "4 rows are too few to detect anything." in (wording.too_small(4) or "")
+    assert re.search(r" 300 rows, .* by \.14 AUC\. About 2,\d00 rows", wording.too_small(300) or "")
+    assert wording.too_small(900) is None
+    said = wording.hopeless([0] * 30 + [1] * 270)
     assert said and said.startswith("30 of 300 answers are right. With 300 answers, a signal")
-    assert power.hopeless([0, 1] * 450) is None
-    assert power.hopeless([1] * 300) is power.hopeless([]) is None
+    assert wording.hopeless([0, 1] * 450) is None
+    assert wording.hopeless([1] * 300) is wording.hopeless([]) is None

@@ -12,11 +12,11 @@ from verdicts import mixed, tables_of, write
 from workflow import PROJECT, SHIPPED, Workspace, merged
 
 from anchorscope.config.shipped import complete
-from anchorscope.experiments.crossing.claims import LEAVES_OPEN, ON_PAIRS, SAYS
+from anchorscope.experiments.crossing.claims import ON_PAIRS
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.report import methods
-from anchorscope.report.cell_summary import sentence
 from anchorscope.storage.files import read_csv, read_json, write_json
+from anchorscope.wording import say, sentence
 from anchorscope.workflow.config import load
 
 LAYERS = 4
@@ -58,9 +58,9 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
 
 def test_the_words_of_claims_are_those_that_the_docs_advise() -> None:
     page = (PROJECT / "docs/figures.md").read_text(encoding="utf-8")
-    for claim, words in SAYS.items():
+    for claim, words in say.says.items():
         row = next(line for line in page.splitlines() if line.startswith(f"`{claim}` "))
-        end = f"; {LEAVES_OPEN[claim]}" if claim in LEAVES_OPEN else ""
+        end = f"; {say.leaves_open[claim]}" if claim in say.leaves_open else ""
         assert f'"{sentence(words)}{end}"' in row
 
 
@@ -123,7 +123,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
     assert not re.search(r"\b(nan|None)\b", text)
     cells = [line for line in text.splitlines() if " on " in line and line.startswith("| ")]
     assert len(cells) == 8 and cells[0].startswith("| tuned on PopQA | 649; 351 | 1 of 0\u20133 |")
-    assert all(line.count(" | ") == 2 + len(SAYS) for line in cells)
+    assert all(line.count(" | ") == 2 + len(say.says) for line in cells)
 
 
 def test_what_was_not_run_is_not_told_as_run(tmp_path: Path) -> None:

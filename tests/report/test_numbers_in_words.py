@@ -14,7 +14,7 @@ from report.test_verdicts import MODELS, NAMED, Tables, captions, config_of, pla
 from anchorscope.experiments.crossing.claims import ON_PAIRS
 from anchorscope.experiments.knockout.figure_evidence import evidence_chart
 from anchorscope.report import cell_summary, methods
-from anchorscope.report.cell_summary import ends, figures, p_value
+from anchorscope.wording import ends, figures, say
 
 LEAST = 2001
 """No other number of a text is as large."""
@@ -58,7 +58,7 @@ def evidence(row: dict[str, Any]) -> str:
     """Return the words about a judged claim: its estimate, n and p."""
     digits, unit = UNITS.get(row["claim"], (2, " logits"))
     found = interval(row, "estimate", digits, unit)
-    return f"{found}|{figures(row['n'])} pairs, {p_value(row['p'])}"
+    return f"{found}|{figures(row['n'])} pairs, {say.p_value(row['p'])}"
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,12 @@ from verdicts import TABLES, mixed, said_of
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
-from anchorscope.experiments.crossing.claims import SAYS
-from anchorscope.figures.figure_notes import NO_CONCLUSION
 from anchorscope.probes import samples
 from anchorscope.report import cell_summary, report, report_samples, run_facts
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import UNSURE, Counts
 from anchorscope.storage.files import read_csv, write_csv, write_json, write_parquet
+from anchorscope.wording import say
 
 LAYERS, SAMPLES = 5, 72
 HOSTILE = (
@@ -219,10 +218,10 @@ def test_a_cap_is_spread_evenly_and_small_groups_stay_whole(cap: int, taken: lis
 
 
 def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page: Page) -> None:
-    assert f"In 3 of 4 cells that can be judged, {SAYS['signal']}." in page.text
+    assert f"In 3 of 4 cells that can be judged, {say.says['signal']}." in page.text
     missing = page.text.partition("What is missing")[2].partition("Cell by cell")[0]
-    assert f"Tested, but not shown: {SAYS['signal']}, in 1 cell: second on hard (" in missing
-    assert NO_CONCLUSION in missing
+    assert f"Tested, but not shown: {say.says['signal']}, in 1 cell: second on hard (" in missing
+    assert say.no_conclusion in missing
     for row in rows_of(report.build(run).replace("\u00a0", " "), "glance"):
         weak = (row["model"], row["dataset"]) == ("second", "hard")
         assert row["signal"] == ("✗ no signal" if weak else "✓ yes")
@@ -298,7 +297,7 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(tmp_path
     )
     made, _, missing = text.partition("What may be claimed")[2].partition("What is missing")
     missing = missing.partition("Cell by cell")[0]
-    for claim, words in SAYS.items():
+    for claim, words in say.says.items():
         verdicts = claims["verdict"][claims["claim"] == claim].tolist()
         judged = [one for one in verdicts if one in ("yes", "no")]
         shown = f"In {judged.count('yes')} of {len(judged)} cell"

@@ -13,10 +13,9 @@ from figure_tables import judged, pictured, uncounted
 from verdicts import VERDICTS, said_of
 
 from anchorscope.config.settings import Config
-from anchorscope.experiments.crossing.claims import LEAVES_OPEN, SAYS
 from anchorscope.figures.figure_main import chart
-from anchorscope.figures.figure_pathway import CLAIMED
 from anchorscope.report import cell_summary, methods
+from anchorscope.wording import ends, figures, say, sentence
 
 MODELS = [(f"m{k}", f"Model {k}") for k in range(5)]
 DATASETS = [("d", "Data")]
@@ -82,7 +81,7 @@ def rows_of(claim: str, *told: str) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
-@pytest.mark.parametrize("claim", SAYS)
+@pytest.mark.parametrize("claim", say.says)
 def test_show_says_what_the_verdict_of_a_claim_says_and_nothing_else(
     claim: str, verdict: str, said: dict[str, str]
 ) -> None:
@@ -92,8 +91,8 @@ def test_show_says_what_the_verdict_of_a_claim_says_and_nothing_else(
         text = said[f"show {row['model']}"]
         begins, unsaid = said_of(row)
         assert text.count(begins) == 1 and not any(words in text for words in unsaid)
-        if verdict == "yes" and claim in LEAVES_OPEN:
-            assert LEAVES_OPEN[claim] in text
+        if verdict == "yes" and claim in say.leaves_open:
+            assert say.leaves_open[claim] in text
         assert str(row["reason"]) in text
 
 
@@ -107,17 +106,17 @@ def test_show_says_of_each_depth_the_n_of_its_row(tmp_path: Path) -> None:
     assert len(rows) == 2
     for row in rows.to_dict("records"):
         three = {"value": row["delta_p"], "low": row["ci_low"], "high": row["ci_high"]}
-        depth = plain(cell_summary.ends(three, 1, 1, " points"))
-        assert f"{depth}, n = {cell_summary.figures(row['n'])}" in said
+        depth = plain(ends(three, 1, 1, " points"))
+        assert f"{depth}, n = {figures(row['n'])}" in said
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
-@pytest.mark.parametrize("claim", SAYS)
+@pytest.mark.parametrize("claim", say.says)
 def test_methods_say_what_the_verdict_of_a_claim_says(
     claim: str, verdict: str, said: dict[str, str]
 ) -> None:
     lines = said["methods"].replace("\u00a0", " ").splitlines()
-    column = 4 + [*SAYS].index(claim)
+    column = 4 + [*say.says].index(claim)
     cells = {
         line.split("|")[1].strip(): line.split("|") for line in lines if line.startswith("| M")
     }
@@ -133,9 +132,9 @@ def test_methods_say_what_the_verdict_of_a_claim_says(
             assert "p = 0.001" in cell if verdict == "yes" else "p = 0.400" in cell
 
 
-@pytest.mark.parametrize("claim", SAYS)
+@pytest.mark.parametrize("claim", say.says)
 def test_a_caption_counts_the_cells_where_a_claim_is_made(claim: str, said: dict[str, str]) -> None:
-    text, words = said["figure"], CLAIMED[claim]
+    text, words = said["figure"], say.called[claim]
     made, told = rows_of(claim, "yes"), rows_of(claim, "yes", "no")
     assert len(made) and f"{words} in {len(made)} of {len(told)}" in text
 
@@ -159,7 +158,7 @@ def test_a_table_without_numbers_is_told_without_nan(tmp_path: Path) -> None:
             assert not re.search(r"\b(nan|none|inf)\b", text.replace("'none'", "")), place
         yes = told[through & (told["verdict"] == "yes")]["model"].item()
         if len(crossing):
-            begins = f"{cell_summary.sentence(SAYS['through_eq'])} (170 pairs, p = 0.001)"
+            begins = f"{sentence(say.says['through_eq'])} (170 pairs, p = 0.001)"
             assert begins in found[f"show {yes}"]
 
 
@@ -169,7 +168,7 @@ def test_of_given_answers_no_text_says_that_the_model_gave_them(tmp_path: Path) 
     assert "answers of Data were given, not the model's own" in found["methods"]
     for place, text in found.items():
         for claim in ("own_answer", "truth"):
-            text = text.replace(f"Cannot be judged: whether {SAYS[claim]} ", "")
+            text = text.replace(f"Cannot be judged: whether {say.says[claim]} ", "")
         for match in OWN.finditer(text):
             before = text[: match.end()].rpartition(". ")[2]
             assert "not the model's own" in before or "Cannot be judged" in before, (place, before)

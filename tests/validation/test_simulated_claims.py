@@ -2,7 +2,8 @@
 
 import pytest
 
-from anchorscope.experiments.crossing.claims import NOT_OWN, SAYS
+from anchorscope.experiments.crossing.claims import NOT_OWN
+from anchorscope.wording import say
 from validation.simulations import claims
 
 
@@ -14,7 +15,7 @@ def test_every_simulated_world_is_judged():
             found = claims.judge(world, (15, 60), 0, True)
             told = {one.verdict for one in found.values()}
             assert told <= {"yes", "no", "too few", "not measured", "by design"}, name
-            assert {*group.false, *group.true} <= {*found} <= {*SAYS}
+            assert {*group.false, *group.true} <= {*found} <= {*say.says}
 
 
 def test_of_given_answers_nothing_is_claimed_that_asks_for_the_models_own():

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from workflow import Workspace
 
-from anchorscope.experiments.crossing.claims import SAYS
 from anchorscope.experiments.crossing.table import CLAIMS
 from anchorscope.passes import activations, interventions
 from anchorscope.probes.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
+from anchorscope.wording import say
 
 CELL = "tiny-llama/tiny-world"
 LAYERS = 4
@@ -99,7 +99,7 @@ def test_every_claim_has_one_verdict_in_the_tables_of_cell_and_figure(tiny_run):
     )
     pd.testing.assert_frame_equal(claims[of_cell.columns], of_cell)
     assert list(claims) == ["model", "dataset", *CLAIMS]
-    assert claims["claim"].tolist() == [*SAYS] * len(READOUTS)
+    assert claims["claim"].tolist() == [*say.says] * len(READOUTS)
     signal = claims[claims["claim"] == "signal"].set_index("position")["verdict"] == "yes"
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     assert (table["cell_signal"] == table["position"].map(signal)).all()

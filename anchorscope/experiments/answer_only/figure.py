@@ -8,6 +8,7 @@ from anchorscope.experiments.flip_figure import Words
 from anchorscope.figures import figure_notes as notes, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import axis_of
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
+from anchorscope.wording import say
 
 LEFT_OUT, BLOCKED = "question left out", "every question token blocked"
 WORDS = Words(
@@ -49,7 +50,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         rows,
         "Flips and −ΔP of Q- and A-Anchored answers at the headline layer, when the question is "
         "left out and when all of it is blocked",
-        f"{notes.size_note(rows['n_paired'])} samples per group",
+        say.size(rows["n_paired"], "samples per group"),
         details=[notes.left_out(rows, "group")],
         grey="Hollow: no signal",
         thin="Pale: too few samples to rely on.",

@@ -6,6 +6,7 @@ from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_axis import PERCENT, Axis
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
+from anchorscope.wording import say
 
 REFUSED = Axis("Refused (%)", PERCENT)
 TIPS = draw.LAYER | {
@@ -38,5 +39,5 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         rows if len(headline) else headline,
         "Share of questions that the model refuses once the prompt allows refusing; groups are "
         "formed by the flips under the knockout (dotted: with random question tokens blocked)",
-        f"{notes.size_note(headline['n_paired'])} samples per group at the headline layer",
+        say.size(headline["n_paired"], "samples per group at the headline layer"),
     )

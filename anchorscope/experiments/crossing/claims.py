@@ -30,25 +30,8 @@ from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
 """Verdicts of a claim. `by design`: it could not fail."""
-SAYS = {
-    "signal": "the probe knows more than models of the text",
-    "interaction": "the probe compares question and answer, instead of adding two separate scores",
-    "own_answer": "the probe scores the model's own wrong answers higher after their own questions "
-    "than after swapped questions",
-    "truth": "the probe scores right answers that the model did not give above the wrong answers "
-    "that it gave, each after its own question, by more than the model's log-probability explains",
-    "through_eq": "blocking the exact question tokens takes more than a fifth of the pair term, "
-    "beyond the general damage that the answer term shows",
-}
-"""Claim → its statement in words."""
-ON_PAIRS = tuple(SAYS)[1:]
+ON_PAIRS = ("interaction", "own_answer", "truth", "through_eq")
 """Claims that rest on swapped answers."""
-LEAVES_OPEN = {
-    "own_answer": "truth and likelihood are not told apart",
-    "truth": "a probe that only checks whether the answer fits the question is not excluded",
-    "through_eq": "damage that hits the comparison more than the answer term is not excluded",
-}
-"""Claim → caveat that goes with it."""
 LEAST_CLUSTERS = 10
 """Minimum number of independent clusters of pairs."""
 LEVEL = 0.95

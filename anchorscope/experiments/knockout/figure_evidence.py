@@ -15,6 +15,7 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import auc_axis, axis_of
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.figure_style import Series
+from anchorscope.wording import say
 
 AUCS = {
     "probe_auc": Series("AUC: probe", draw.INK, [1, 0], "circle"),
@@ -98,7 +99,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows,
         request.where,
-        f"{notes.size_note(sizes)} samples per cell; upright line: headline layer",
+        f"{say.size(sizes, 'samples per cell')}; upright line: headline layer",
         ["Flips are descriptive and carry no claim."],
-        intervals=notes.FIXED,
+        intervals=say.fixed,
     )

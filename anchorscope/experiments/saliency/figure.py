@@ -18,6 +18,7 @@ from anchorscope.figures.figure_picture import (
     by_model,
 )
 from anchorscope.figures.figure_style import Series
+from anchorscope.wording import say
 
 GROUPS = {
     "Q": Series("Q-Anchored", draw.BLUE, [1, 0], None),
@@ -94,7 +95,7 @@ def _unit(rows: pd.DataFrame) -> str:
 
 
 def _caption(
-    rows: pd.DataFrame, what: str, request: Request, intervals: str = notes.CLUSTERED
+    rows: pd.DataFrame, what: str, request: Request, intervals: str = say.clustered
 ) -> Caption:
     """Write the caption: the drawn quantity, n, AUCs and their limits."""
     whole = rows[rows["anchor"] == "all"]
@@ -104,7 +105,7 @@ def _caption(
         request,
         rows,
         f"{what}; {'/'.join(request.readout)}",
-        f"{notes.size_note(sizes['n_paired'])} samples per cell",
+        say.size(sizes["n_paired"], "samples per cell"),
         [_verdict(rows[(rows["part"] == "sum") & (rows["anchor"] == "all")]), CIRCULAR, loss],
         [notes.left_out(sizes, "cell")],
         intervals=intervals,

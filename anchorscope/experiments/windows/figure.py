@@ -20,6 +20,7 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.figure_style import Style
+from anchorscope.wording import say, span
 
 NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
 HEIGHT = 1.5
@@ -83,20 +84,20 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     """Write the caption: the drawn quantity, the windows' width, n and the marks."""
     headline = rows[rows["headline"]]
     wide = (rows["last"] - rows["first"]).groupby([rows["model"], rows["dataset"]]).max() + 1
-    layers = f"{notes.span(wide)} layer{'' if wide.max() == 1 else 's'}"
+    layers = f"{span(wide)} layer{'' if wide.max() == 1 else 's'}"
     return notes.caption(
         request,
         rows,
         f"Flips when attention to the exact question tokens is blocked in a window of {layers}, "
         "minus flips when as many other tokens are blocked, by the layer read",
-        f"{notes.size_note(headline['n_paired'])} samples",
+        say.size(headline["n_paired"], "samples"),
         [
             "Blank: windows above the layer read, which cannot affect it.",
             "Pale, without a number: the interval contains 0.",
         ],
         [
             notes.left_out(headline, "cell"),
-            f"Intervals (on hover): {100 * request.level:g}\u00a0% {notes.CLUSTERED}.",
+            f"Intervals (on hover): {say.level(request.level)} {say.clustered}.",
         ],
         intervals="",
         grey="Grey: layers without a signal",

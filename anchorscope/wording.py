@@ -1,0 +1,83 @@
+"""Sentences on results, from the macros of `wording.txt`, and the numbers in them."""
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from anchorscope.probes import power
+from anchorscope.probes.strength import LEAST_AUC
+
+ENDS = ("value", "low", "high")
+Interval = Mapping[str, float | None]
+"""A number with its interval: `value`, `low` and `high`, None where not measured."""
+
+
+def figures(value: float, digits: int = 0) -> str:
+    """Format a number, such as `−12.3` or `1,024`; never as a negative zero."""
+    text = f"{value:,.{digits}f}"
+    is_zero = not float(text.replace(",", ""))
+    return text.removeprefix("-") if is_zero else text.replace("-", "−")
+
+
+def ends(interval: Interval | None, factor: float = 1, digits: int = 2, unit: str = "") -> str:
+    """Format a number with its interval, such as `0.08 [0.04, 0.12]` or `97 % [93, 99]`."""
+    numbers = [interval[name] for name in ENDS] if interval else [None]
+    value, *around = (
+        "" if n is None or pd.isna(n) else figures(factor * n, digits) for n in numbers
+    )
+    if not value:
+        return "unknown"
+    text = f"{value}{unit} [{', '.join(around)}]" if all(around) else value + unit
+    return text.replace(" ", "\u00a0")
+
+
+def sentence(text: str) -> str:
+    """Capitalise the first letter of a text."""
+    return text[:1].upper() + text[1:]
+
+
+def span(values: Iterable[float], factor: float = 1) -> str:
+    """Return the smallest and largest absolute value: `900`, `812 to 1,000`, `−75 to −88`."""
+    by_size = sorted((factor * value for value in values), key=abs) or [0]
+    return " to ".join(dict.fromkeys(figures(end) for end in (by_size[0], by_size[-1])))
+
+
+def environment(*folders: Path, autoescape: bool = False) -> Environment:
+    """Return Jinja's environment for `wording.txt` and the templates in `folders`.
+
+    Its filters format numbers. A name that is not defined is an error.
+    """
+    found = Environment(
+        loader=FileSystemLoader([Path(__file__).parent, *folders]),
+        autoescape=autoescape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    found.filters |= {one.__name__: one for one in (figures, ends, sentence, span)}
+    found.globals["least_auc"] = LEAST_AUC
+    return found
+
+
+say: Any = environment().get_template("wording.txt").module
+"""The sentences: each macro of `wording.txt` as a method, each of its constants as an attribute."""
+
+
+def too_small(n: int, wrong: float = 0.5, unit: str = "rows") -> str | None:
+    """Return a sentence if a cell is too small (`power.shortage`), else None.
+
+    `n` is the number of samples, called `unit` in the sentence.
+    """
+    short = power.shortage(n, wrong)
+    return str(say.too_small(n, unit, *short, power.POWER)) if short else None
+
+
+def hopeless(labels: Collection[int]) -> str | None:
+    """Return the sentence of `too_small` for answers with known labels (1 is wrong), or None."""
+    n, wrong = len(labels), sum(labels)
+    if not 0 < wrong < n:
+        return None  # no folds can be cut, which says why the run ends
+    sentence = too_small(n, wrong / n, "answers")
+    return str(say.answers_too_few(n, n - wrong, sentence)) if sentence else None

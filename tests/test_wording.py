@@ -1,0 +1,270 @@
+"""Sentences on results: an example of each, and none that is missing or not used."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workflow import PROJECT
+
+from anchorscope import wording
+from anchorscope.experiments.crossing.claims import ON_PAIRS
+from anchorscope.probes.strength import FLOORS
+from anchorscope.wording import say
+
+TOLD: dict[str, Any] = {
+    "verdict": "yes", "reason": "", "p": 0.0004, "n": 120, "value": 0.524, "low": 0.31, "high": 0.7
+}  # fmt: skip
+TAKEN = TOLD | {"value": 64.0, "low": 51.0, "high": 78.0, "p": 0.012}
+NOT_SHOWN = TOLD | {"verdict": "no", "reason": "general damage may explain it", "p": 0.4}
+TOO_FEW = TOLD | {"verdict": "too few", "reason": "12 pairs, and at least 50 are needed"}
+FOUND: dict[str, Any] = {
+    "signal": True,
+    "floor": {"name": "text", "auc": 0.71},
+    "probe_auc": {"value": 0.89, "low": 0.86, "high": 0.92},
+    "claims": dict.fromkeys(say.says, TOLD),
+    "layers": 30,
+    "layers_without_signal": [0, 1, 2],
+    "prompt_end_auc": 0.66,
+    "crossing": None,
+}
+BY_WORDING = FOUND | {"crossing": {"source": "wording"}}
+WEAK = FOUND | {"signal": False, "claims": {"signal": TOLD | NOT_SHOWN | {"reason": "too low"}}}
+Examples = list[tuple[tuple[Any, ...], str]]
+
+EXAMPLES: dict[str, Examples] = {
+    "plural": [((1,), ""), ((2,), "s")],
+    "p_value": [((0.0351,), "p = 0.035"), ((0.0004,), "p < 0.001")],
+    "evidence": [
+        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over the hardest text model, or over 0.6 "
+         "if that is higher, p < 0.001"),
+        (("interaction", TOLD), "pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
+         "p < 0.001"),
+        (("own_answer", TOLD), "pair term of wrong answers 0.52 logits [0.31, 0.70], 120 pairs, "
+         "p < 0.001"),
+        (("truth", TOLD), "0.52 logits [0.31, 0.70] above the model's own wrong answers, "
+         "120 pairs, p < 0.001"),
+        (("through_eq", TAKEN), "64 % [51, 78] taken, 120 pairs, p = 0.012"),
+        (("through_eq", TAKEN | {"value": None, "p": None}), "120 pairs"),
+    ],
+    "verdict": [
+        (("interaction", TOLD), "The probe compares question and answer, instead of adding two "
+         "separate scores (pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
+         "p < 0.001)."),
+        (("through_eq", TAKEN), "Beyond the general damage that the answer term shows, blocking "
+         "the exact question tokens takes about 64 % of the pair term, significantly more than a "
+         "fifth (64 % [51, 78] taken, 120 pairs, p = 0.012); damage that hits the comparison more "
+         "than the answer term is not excluded."),
+        (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: blocking the exact "
+         "question tokens takes more than a fifth of the pair term, beyond the general damage that "
+         "the answer term shows (general damage may explain it; 120 pairs, p = 0.400)."),
+        (("interaction", TOO_FEW), "Cannot be judged: whether the probe compares question and "
+         "answer, instead of adding two separate scores (too few: 12 pairs, and at least 50 are "
+         "needed)."),
+    ],
+    "short": [
+        (("through_eq", TAKEN), "yes: 64 % [51, 78] taken, 120 pairs, p = 0.012"),
+        (("through_eq", TAKEN | NOT_SHOWN | {"value": None}),
+         "not shown (general damage may explain it): 120 pairs, p = 0.400"),
+        (("truth", TOO_FEW), "too few: 12 pairs, and at least 50 are needed"),
+    ],
+    "claims_in_caption": [
+        (({"signal": (2, 3), "interaction": (1, 1), "own_answer": (0, 1), "truth": (0, 0)},),
+         "Claims that hold, of the cells that can be judged: signal in 2 of 3, interaction in "
+         "1 of 1.\nTested, not shown: interaction in own wrong answers.\nCannot be judged: right "
+         "answers above own wrong ones."),
+        (({"own_answer": (0, 1), "through_eq": (0, 1), "interaction": (0, 0)},), "\nTested, not "
+         "shown: interaction in own wrong answers, path through the exact tokens.\nCannot be "
+         "judged: interaction."),
+    ],
+    "wrong_answers_shown": [
+        ((1, 4), "In 1 of 4 cells, the middle row shows wrong answers, because there are too few "
+         "pairs of right ones.")
+    ],
+    "too_small": [
+        ((540, "rows", 0.11, 2500, 0.8), "With 540 rows, a signal is detectable (80 % power) only "
+         "if the probe beats the text by .11 AUC. About 2,500 rows are needed to detect .05."),
+        ((11, "rows", None, 2500, 0.8), "11 rows are too few to detect anything. About 2,500 rows "
+         "are needed to detect .05."),
+    ],
+    "answers_too_few": [
+        ((300, 30, "11 answers are too few."), "30 of 300 answers are right. 11 answers are too "
+         "few. The run goes on.")
+    ],
+    "level": [((0.95,), "95 %"), ((0.999,), "99.9 %")],
+    "size": [(([900, 1200], "samples per cell"), "n = 900 to 1,200 samples per cell"),
+             (([], "pairs"), "n = 0 pairs")],
+    "drawn": [
+        (("ΔP at mlp/final", "n = 900 samples", 0.95, say.fixed), "ΔP at mlp/final; n = 900 "
+         "samples; 95 % intervals."),
+        (("AUC", "", 0.95, ""), "AUC."),
+    ],
+    "intervals": [((0.9, say.clustered), "Intervals: pointwise 90 % clustered bootstrap "
+                   "intervals, probes held fixed.")],
+    "not_measured": [((["A on B", "A on C"],), "Not measured: A on B; A on C.")],
+    "left_out": [(([12, 30], [900, 1000], "cell"), "Left out: 12 to 30 of 900 to 1,000 samples "
+                  "per cell.")],
+    "no_answers": [
+        ((0.031, [("refusal", 1110), ("unfinished", 20)]), "Non-answers left out: 3 % of the "
+         "responses (refusal 1,110, unfinished 20)."),
+        ((0.002, [("refusal", 2)]), "Non-answers left out: less than 1 % of the responses "
+         "(refusal 2)."),
+    ],
+    "delta_p_heading": [
+        ((True,), "This row proves nothing on its own: pure noise gives the same picture. Read the "
+         "rows below."),
+        ((False,), "This row proves nothing on its own: pure noise gives the same picture."),
+    ],
+    "pathway_heading": [
+        (([("solid", "nothing blocked"), ("dashed", "all blocked")],), "This row can show that the "
+         "probe compares answer and question, not that it reads truth. Solid: nothing blocked; "
+         "dashed: all blocked."),
+        (([("solid", "nothing blocked")],), "This row can show that the probe compares answer and "
+         "question, not that it reads truth."),
+    ],
+    "truth_heading": [
+        ((True,), "This row can show that right answers (solid) score above the model's own wrong "
+         "answers (dashed), not that the probe detects truth."),
+        ((False,), "This row can show that right answers (solid) score above wrong answers "
+         "(dashed), not that the probe detects truth."),
+    ],
+    "pairs_missing": [((4, 10, 1), "4 of 10 pairs"), ((4, 10, 2), "at most 4 of 10 pairs")],
+    "methods_by_cells": [
+        (([(2, ["Probe", "Text"]), (1, ["Output"])], 2),
+         "Probe, Text (2 of 2 cells); Output (1 of 2 cells)"),
+        (([(1, ["Probe"])], 1), "Probe (1 of 1 cell)"),
+        (([], 3), "none"),
+    ],
+    "beating": [(("the plain probe", [], 3), "Methods significantly above the plain probe: none.")],
+    "reading_the_question": [(([], 3), "Methods above chance that read the question alone: none.")],
+    "comparing": [
+        ((["Probe", "SAPLMA"],), "Methods that compare question and answer in most cells (dot): "
+         "Probe; SAPLMA."),
+        (([],), "Methods that compare question and answer in most cells (dot): none."),
+    ],
+    "transferred": [
+        ((3, 1, 12), "On another dataset the probe is significantly worse than the probe of that "
+         "dataset in 3 of 12 combinations, and not significantly above chance in 1.")
+    ],
+    "signal": [
+        ((FOUND,), "The probe knows more than models of the text: gain in AUC 0.52 [0.31, 0.70] "
+         "over the hardest text model, or over 0.6 if that is higher, p < 0.001. At the headline "
+         "layer its AUC is 0.89 [0.86, 0.92], and the AUC of the hardest text model (question and "
+         "response together) is 0.71."),
+        ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong: AUC "
+         "0.89 [0.86, 0.92]; no text model was measured."),
+        ((WEAK,), "No signal: too low (gain in AUC 0.52 [0.31, 0.70] over the hardest text model, "
+         "or over 0.6 if that is higher, p = 0.400). At the headline layer the probe's AUC is 0.89 "
+         "[0.86, 0.92], and the AUC of the hardest text model (question and response together) is "
+         "0.71. Without a signal, nothing can be concluded from ΔP or flips."),
+    ],
+    "unseen": [((FOUND,), " No signal at 3 of 30 layers. Without a signal, nothing can be "
+                "concluded from ΔP or flips."), ((WEAK,), "")],
+    "before": [((FOUND,), "Another probe, which reads the end of the prompt before the answer, "
+                "has an AUC of 0.66 at the headline layer."),
+               ((FOUND | {"prompt_end_auc": None},), "")],
+    "crossing": [
+        ((FOUND,), "No answers were swapped, or no two samples could form a pair."),
+        ((BY_WORDING,), " ".join(str(say.verdict(claim, TOLD)) for claim in ON_PAIRS)
+         + " The questions whose answers were swapped were paired by similar wording, not by "
+         "relation."),
+    ],
+    "counted": [((1,), "1 cell"), ((8,), "8 cells")],
+    "measured": [
+        ((8, 7200), "8 cells (each a model on a dataset), 7,200 answers. In each cell 5 claims "
+         "were judged as far as its data allow. Their p is corrected for the cells of a figure "
+         "(Holm), not for the number of claims.")
+    ],
+    "held": [(("own_answer", 1, 2), "In 1 of 2 cells that can be judged, the probe scores the "
+              "model's own wrong answers higher after their own questions than after swapped "
+              "questions. Truth and likelihood are not told apart.")],
+    "missing": [
+        (("signal", "no", 1), "Tested, but not shown: the probe knows more than models of the "
+         "text, in 1 cell"),
+        (("interaction", "too few", 2), "Too few data to judge whether the probe compares question "
+         "and answer, instead of adding two separate scores, in 2 cells"),
+        (("signal", "not measured", 3), "Not tested: whether the probe knows more than models of "
+         "the text, in 3 cells"),
+    ],
+    "trained": [
+        ((some,), f"{who} are small and know invented facts; for each fact, training determined "
+         "what reveals whether an answer is right: the question or the word of the answer. They "
+         "test the method and say nothing about other models.")
+        for some, who in ((True, "The models"), (False, "The models trained from a recipe"))
+    ],
+    "claims_of": [(("demo",), "These are the claims of demo. Each sample is scored at the layer "
+                   "that its fold chose; p is corrected for the cells of the figure (Holm).")],
+    "samples_shown": [
+        (([200], [812, 900]), "This page holds 200 of 812 to 900 samples per cell, chosen evenly "
+         "over group and label, at the headline layer; p is the probability that the answer is "
+         "wrong. Run “snakemake --cores all detectors” to write all of them to "
+         "tables/*.samples.csv.")
+    ],
+    "listed": [((["A"],), "A"), ((["A", "B", "C"],), "A, B and C")],
+    "cells_left": [((1, 4, 12000, "0.2 GB"), "1 of 4 cells to measure, with at most 12,000 samples "
+                    "and about 0.2 GB of activations")],
+    "rows_usable": [
+        (("mine", 1900, 2000, "my.csv", "100 no question"), "mine: 1,900 of 2,000 rows of my.csv "
+         "are usable; left out: 100 no question"),
+        (("mine", 5, 5, "my.csv", ""), "mine: 5 of 5 rows of my.csv are usable"),
+    ],
+    "no_folds": [
+        ((5, 1), "5 folds must share no subject, and the questions are all linked"),
+        ((5, 3), "5 folds must share no subject, and the questions form only 3 unlinked groups"),
+    ],
+    "pairs": [
+        (("mine", 120, None, None), "mine: the answers of about 120 pairs can be swapped"),
+        (("mine", 1, None, 50), "mine: the answers of about 1 pair can be swapped, but most claims "
+         "need 50"),
+        (("mine", 12, 8, 50), "mine: about 12 pairs of right and 8 of wrong answers can be "
+         "swapped, but most claims need 50 pairs of right answers"),
+    ],
+    "labels_disagree": [(("mine", 30, 120), "mine: only 30 of 120 labels (25%) agree with the gold "
+                         "answers of their rows")],
+    "labels_swapped": [((50, 60, 40, 60), "50 of 60 answers labelled 1 match a gold answer, and 40 "
+                        "of 60 labelled 0 match none")],
+    "time_needed": [(("qwen", "5 min", "H100"), "qwen: about 5 min, as measured on this machine "
+                     "(H100)")],
+    "batches_halved": [(("qwen", 98304), "qwen: batches of 98,304 tokens do not fit, so they are "
+                        "halved")],
+}  # fmt: skip
+COMPOSED = {"cell", "screen", "methods"}
+"""Texts of many sentences, which the tests of the report, of `show` and of methods read."""
+SOURCE = (PROJECT / "anchorscope/wording.txt").read_text(encoding="utf-8")
+CASES = [(name, *one) for name, examples in EXAMPLES.items() for one in examples]
+
+
+@pytest.mark.parametrize(("name", "values", "said"), CASES, ids=[name for name, *_ in CASES])
+def test_a_sentence_reads_as_its_example(name: str, values: tuple[Any, ...], said: str) -> None:
+    assert str(getattr(say, name)(*values)).replace("\u00a0", " ") == said.replace("\u00a0", " ")
+
+
+def test_every_sentence_has_an_example_and_is_used() -> None:
+    macros = {*re.findall(r"{% macro (\w+)\(", SOURCE)}
+    assert macros == {*EXAMPLES} | COMPOSED
+    constants = {*re.findall(r"^{% set (\w+) ", SOURCE, re.M)}
+    pages = [*Path(PROJECT, "resources/report").glob("*.html")]
+    code = [one for part in ("anchorscope", "validation") for one in (PROJECT / part).rglob("*.py")]
+    elsewhere = "\n".join(one.read_text(encoding="utf-8") for one in [*pages, *code])
+    asked = {*re.findall(r"\bsay\.(\w+)", elsewhere)}
+    assert asked <= macros | constants
+    for name in macros | constants:
+        assert (
+            name in asked
+            or len(re.findall(rf"\b{name}\b", SOURCE)) > 1
+            or re.search(rf"import [^%]*\b{name}\b", elsewhere)
+        ), name
+
+
+def test_a_sentence_is_plain_text_in_a_page_too() -> None:
+    page = wording.environment(autoescape=True).get_template("wording.txt").module
+    said: Any = page
+    assert said.beating("<b>", [], 1) == "Methods significantly above &lt;b&gt;: none."
+    assert said.evidence("interaction", TOLD).endswith("p &lt; 0.001")
+    words = re.sub(r"{#.*?#}|{%.*?%}|{{.*?}}", "", SOURCE, flags=re.S)
+    assert not re.search("[<>&]", words)
+
+
+def test_claims_and_text_models_have_words() -> None:
+    assert [*say.says] == ["signal", *ON_PAIRS] and {*say.called} == {*say.says}
+    assert {*say.floors} == {*FLOORS}
