@@ -1,12 +1,12 @@
-"""Tell whether a language model's signal of truth comes from the question or from the answer."""
+"""Show, layer by layer, whether a truthfulness probe reads the question or the answer."""
 
 import os
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-# Torch reads it on import, also in the jobs that a run starts. Waiting threads that spin take time
-# from other jobs: on a full machine a stage then takes many times as long.
+# Torch reads this variable on import, also in the jobs that a run starts. Waiting threads that spin
+# slow other jobs down: on a full machine, a stage then takes many times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 _MODULES = {
     "Measured": "anchorscope.measure",
@@ -19,11 +19,11 @@ __all__ = ["Detector", "Measured", "load", "measure"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use, since it needs pandas and torch."""
+    """Import a public name at its first use, so that `import anchorscope` does not load torch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(_MODULES[name])
     same = [public for public, of in _MODULES.items() if of == _MODULES[name]]
-    # This replaces the submodule `measure`, which the import has just added.
+    # The function `measure` replaces the submodule of this name, which the import has just set.
     globals().update({public: getattr(module, public) for public in same})
     return globals()[name]

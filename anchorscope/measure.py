@@ -1,4 +1,4 @@
-"""The whole method on one page: a loaded model, its tokenizer and questions, to ΔP by layer."""
+"""Measure a model in memory on the user's questions: the whole method as one function."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SUMMARY = (
     "site", "position", "layer", "probe_auc", "auc_low", "auc_high", "floor_auc", "flip_share",
     "random_flip_share",
 )  # fmt: skip
-"""Columns of `Measured.controls` in its summary."""
+"""Columns of `Measured.controls` that `Measured.summary` shows."""
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +54,12 @@ class Measured:
     """Results of a measurement."""
 
     table: pd.DataFrame  # ΔP by layer, condition and group, with the columns of a figure's table
-    contrasts: pd.DataFrame  # knockout against random, paired, with intervals
-    controls: pd.DataFrame  # AUCs of probes and texts, and shares of flips by condition, by layer
-    crossing: pd.DataFrame  # parts of the score that follow question, answer and pair, by layer
+    contrasts: pd.DataFrame  # effect of the knockout minus that of random tokens, with intervals
+    controls: pd.DataFrame  # AUCs of probes and text models, shares of flips, by layer
+    crossing: pd.DataFrame  # estimates from swapped answers, such as the pair term, by layer
     claims: pd.DataFrame  # verdict on each claim, with its reason
     answers: pd.DataFrame  # answer, anchors and label of each question, or why it was dropped
-    scores: pd.DataFrame  # out-of-fold s and p of each sample, layer, read-out and condition
+    scores: pd.DataFrame  # out-of-fold logit s and p by sample, layer, read-out, condition
     counts: Counts  # rows in, samples measured, and rows dropped by reason
     detectors: dict[str, Detector]  # by read-out; empty if the probes are not calibrated
     settings: Config
@@ -74,12 +74,12 @@ class Measured:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """The `SUMMARY` of each read-out at its headline layer."""
+        """The columns `SUMMARY` of `controls`, at the headline layer of each read-out."""
         return self.controls.loc[self.controls["headline"], list(SUMMARY)]
 
     @property
     def _in_words(self) -> str:
-        """The numbers of samples measured and left out, in a line."""
+        """One line of text with the numbers of samples measured and left out."""
         model, dataset = self.table[["model", "dataset"]].iloc[0]
         why = in_words(self.counts.dropped)
         kept = f"{self.counts.kept:,} of {self.counts.total:,} samples"
@@ -104,7 +104,7 @@ class Measured:
         """
         chosen = readout or next(iter(self.detectors), "")
         if chosen not in self.detectors:
-            do = nearest(chosen, self.detectors, "measure it with calibrated probes")
+            do = nearest(chosen, self.detectors, "measure this read-out with calibrated probes")
             raise AnchorscopeError(f"there is no detector of `{chosen}`", None, do, see="detector")
         return self.detectors[chosen]
 
@@ -118,7 +118,7 @@ class Measured:
         Raises:
             AnchorscopeError: The read-out was not measured.
         """
-        from anchorscope.figures import figure_main  # loads altair, which measuring can spare
+        from anchorscope.figures import figure_main  # loads altair, which `measure` does not need
 
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
         return figure_main.chart(
@@ -173,10 +173,10 @@ def measure(
     names: tuple[str, str] = ("model", "questions"),
     **settings: Any,
 ) -> Measured:
-    """Ask a model, find the anchors, cut attention to them, and read truth at every layer.
+    """Let a model answer questions, block attention to E_Q, and measure ΔP at every layer.
 
-    This runs the workflow's stages one after the other. Activations go through a temporary folder.
-    The model is left in evaluation mode, its parameters without gradients.
+    The stages of the workflow run one after the other. Activations are kept in a temporary folder.
+    The model is set to evaluation mode, and its parameters no longer require gradients.
 
     Args:
         model: A causal language model of a known family, with `sdpa` or `eager` attention.
@@ -188,9 +188,9 @@ def measure(
             tokenizer with a chat template has no default.
         examples: Worked examples for styles that show them, rows of the same columns. Rows that
             share a question or subject with `table` are left out. By default a tenth of `table`, at
-            most 20 rows, is held back for them and not measured.
+            most 20 rows, is held back for examples and not measured.
         names: Names of model and dataset in tables and figures.
-        settings: Keys of config.yaml, those in `SETTINGS`.
+        settings: Keys of config.yaml that `SETTINGS` lists.
 
     Raises:
         AnchorscopeError: A column is missing, the model's family is unknown, there is no such
@@ -208,7 +208,7 @@ def measure(
 def _measured(
     loaded: Loaded, asked: Asked, chosen: Config, style: str, names: tuple[str, str]
 ) -> Measured:
-    """Measure questions that are ready for prompts."""
+    """Measure the model on the questions in `asked`, see `measure`."""
     prompted, answered = answer(loaded, asked, chosen, style=style)
     if sentence := wording.hopeless(answered.loc[answered["dropped"].isna(), "label"]):
         log.warning("%s on %s: %s", *names, sentence)
@@ -255,7 +255,7 @@ def _measured(
 def _planned(
     loaded: Loaded, answered: pd.DataFrame, chosen: Config, probe: fitting.ProbeSettings
 ) -> Plan:
-    """Plan the passes. An error also says why answers were dropped before."""
+    """Plan the forward passes. If this fails, the error also counts the answers dropped before."""
     conditions = chosen.conditions.model_dump()
     try:
         return fitting.plan_passes(

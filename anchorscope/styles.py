@@ -1,7 +1,7 @@
 """Prompt styles: the text around a question, and the end of its answer. One record per style.
 
-To add a style, add a record here. Everything else (prompts, generation, the closing token, the
-config's choices) reads it.
+To add a style, add a record here. All other code (prompts, generation, the closing token, the
+config's choices) reads these records.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ DATE = "26 Jul 2024"  # replaces today's date, which would change the prompt eve
 
 _FIXED_DAY = f"{{%- macro strftime_now(form) -%}}{DATE}{{%- endmacro -%}}"
 _THOUGHTS = re.compile(r"<think\w*>\s*$")
-# Placeholder that shows the place of a question, with characters that a template may rewrite.
+# Placeholder for a question. It contains characters that a chat template may rewrite.
 _QUESTION = 'Who  wrote\nthe <«Überfall»> & "7"?'
-_BLANK = "\u2003"  # after the placeholder, to see whether white space is kept
+_BLANK = "\u2003"  # stands after the placeholder, to test whether white space is kept
 _REPLY = "Nobody 7"
 
 
 @dataclass(frozen=True)
 class Example:
-    """A worked example, with question and answer of one line each."""
+    """A worked example. Question and answer have one line each."""
 
     question: str
     answer: str
@@ -51,14 +51,14 @@ class TextStyle:
 
     name: str
     about: str
-    ends: Ends  # end of an answer, see `generation.settled`
+    ends: Ends  # what ends an answer, see `generation.settled`
     question: str  # with `{}` in the question's place
     closing_text: str  # text right after E_A
     # separator between a further instruction and the prompt
     instruction_end: str
     example: str = ""  # with `{question}` and `{answer}`; empty for a style without examples
 
-    templated = False  # whether a prompt's text contains its special tokens already
+    templated = False  # whether a prompt's text already contains the special tokens
     apart = False  # whether examples of other relations than the question's come first
 
     @property
@@ -73,15 +73,15 @@ class TextStyle:
         return Around(shown + before, after)
 
     def without_question(self, before: str, after: str) -> str:
-        """Return a prompt without its question."""
+        """Return the prompt without its question, given the texts before and after it."""
         return before.rstrip(" ") + after
 
     def with_instruction(self, before: str, text: str) -> str:
-        """Return the text before the question, with a further instruction in front."""
+        """Put the further instruction `text` in front of the text `before` the question."""
         return f"{text}{self.instruction_end}{before}"
 
     def message(self, text: str, tokenizer: Any = None) -> str:
-        """Return the prompt for a text without a question."""
+        """Return the prompt that consists of `text` alone."""
         return text
 
     def closing(self, tokenizer: Any = None) -> str:
@@ -93,8 +93,8 @@ class TextStyle:
 class ChatStyle:
     """The tokenizer's chat template with thinking switched off.
 
-    Worked examples are earlier turns. After them, the assistant's turn begins with `opening`, as in
-    the examples.
+    Worked examples are shown as earlier turns. The assistant's last turn then begins with
+    `opening`, as its turns in the examples do.
     """
 
     name: str
@@ -111,7 +111,7 @@ class ChatStyle:
         """Return the text around a question, with worked examples as earlier turns.
 
         Raises:
-            AnchorscopeError: There is no template, or it refuses or alters such turns.
+            AnchorscopeError: There is no chat template, or it refuses or alters the turns.
         """
         turns = [*self._turns(examples), _user(f"{INSTRUCTION}\n{_QUESTION}{_BLANK}")]
         if examples:
@@ -121,7 +121,7 @@ class ChatStyle:
         except (TemplateError, ValueError, TypeError) as error:
             raise _unusable(f"refuses {len(turns)} turns: {error}") from None
         if text.count(f"{INSTRUCTION}\n{_QUESTION}") != 1 or not self._holds(text, examples):
-            raise _unusable("leaves out, repeats or rewrites what it is given")
+            raise _unusable("leaves out, repeats or rewrites the text of a turn")
         before, _, after = text.partition(_QUESTION)
         if _THOUGHTS.search(after):
             raise _unusable("opens the model's thoughts, which leave no room for an answer")
@@ -138,20 +138,20 @@ class ChatStyle:
         return True
 
     def without_question(self, before: str, after: str) -> str:
-        """Return a prompt with an empty last user message, also without the instruction."""
+        """Return the prompt with an empty last user message: no question and no instruction."""
         return before[: before.rindex(INSTRUCTION)] + after
 
     def with_instruction(self, before: str, text: str) -> str:
-        """Return the text before the question, with a further instruction after the last one."""
+        """Add the further instruction `text` after the instruction that precedes the question."""
         place = before.rindex(INSTRUCTION) + len(INSTRUCTION)
         return f"{before[:place]} {text}{before[place:]}"
 
     def message(self, text: str, tokenizer: Any) -> str:
-        """Return the prompt for a text without a question, as a user's message."""
+        """Return the prompt with `text` as the only message of the user."""
         return _render(tokenizer, [*self._turns(()), _user(text)])
 
     def closing(self, tokenizer: Any) -> str:
-        """Return the template's text right after an assistant's turn; empty without any."""
+        """Return the text that the template writes right after an assistant's turn, if any."""
         for more in ([_user(_QUESTION)], []):  # some templates write nothing after the last turn
             turns = [*self._turns(()), _user(_QUESTION), _assistant(_REPLY), *more]
             try:
@@ -200,7 +200,7 @@ STYLES: dict[str, Style] = {style.name: style for style in (PLAIN, FEW_SHOT, CHA
 
 
 def style_of(name: str) -> Style:
-    """Return the style of a name.
+    """Return the style called `name`.
 
     Raises:
         AnchorscopeError: There is no such style.
@@ -215,7 +215,7 @@ def default_style(tokenizer: Any) -> str:
     """Return the name of the style for a tokenizer without a chat template.
 
     Raises:
-        AnchorscopeError: The tokenizer has one, as in instruct models and some base models.
+        AnchorscopeError: The tokenizer has a chat template, as most instruct models have.
     """
     if getattr(tokenizer, "chat_template", None):
         what = "the tokenizer has a chat template, and no `prompt` is given"
@@ -249,9 +249,9 @@ def _render(
     open_turn: bool = True,
     begun: bool = False,
 ) -> str:
-    """Render turns with the template, up to the place where the model continues.
+    """Render turns with the chat template, up to the place where the model continues.
 
-    That place is the start of an assistant's turn (`open_turn`), or the end of one already `begun`.
+    `open_turn` starts a new assistant's turn there. `begun` leaves the last turn open instead.
     """
     template = getattr(tokenizer, "chat_template", None)
     if not template:

@@ -106,7 +106,7 @@ def test_progress_and_right_answers_are_told_as_in_the_workflow(
 
 
 def test_the_old_name_of_the_prompt_is_refused_by_name(load: Any) -> None:
-    with pytest.raises(TypeError, match="takes no `style`, but prompt, "):
+    with pytest.raises(TypeError, match="takes no `style`; it takes prompt, "):
         measure(load, style="plain")
 
 

@@ -1,13 +1,13 @@
-r"""Finder of E_A, the answer proper inside a short reply, and of replies that give no answer.
+r"""Find E_A, the answer proper, in a short reply, and recognise replies that give no answer.
 
 The finder does not see gold answers. It uses one procedure for every reply: skip bullets, lead-ins
 and a repeated question, then take the first of these that applies:
 
 1. a "yes" or "no" at the start, if the question asks for it;
 2. the one date or number that the sentence adds to "when" or "how many";
-3. the words after the first is/was/are/were that has no new name or number before it, without
-   "called" or "born in" at the front, up to a relative clause or a preposition;
-4. all up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").
+3. the words after the first is/was/are/were, if the words before it hold no name or number that
+   the question lacks; "called" or "born in" is skipped, a relative clause or preposition ends them;
+4. everything up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").
 
 Articles, quotation marks and closing punctuation are removed. Prompts show how short an answer
 should be, so nothing else is removed. `Anchor.sure` is False if the span may contain more than the
@@ -22,8 +22,8 @@ from anchorscope.anchors import english
 from anchorscope.anchors.sentences import TITLED, keeps_stop, sentence_end
 
 MOST_WORDS = 8  # most words of an answer that the finder is sure of
-MOST_OPTION = 4  # the same for an answer that has only words of the question: "Poor Old Lu"
-MOST_CUT = 5  # a shorter last word may have been cut off by the length limit
+MOST_OPTION = 4  # the same for an answer of which all words are in the question: "Poor Old Lu"
+MOST_CUT = 5  # characters; shorter text after E_A may be a word that the length limit cut off
 REFUSAL, ECHO, UNFINISHED = REASONS = ("refusal", "echo of the question", "unfinished")
 
 # Openings of a model's thoughts. Some templates write an empty pair of tags, which is no thought.
@@ -69,7 +69,7 @@ _COPULA = re.compile(
     r"(?<!\bthat )(?<!\bwhich )(?<!\bwho )\b(?:is|was|are|were|(?:has|have) been|"
     r"(?:could|might|may|would) (?:have )?be(?:en)?)\b(?!\s+not\b)"
 )
-_WITHIN = re.compile(r"\b(?:when|while|because|if|where)\b")  # another clause's copula
+_WITHIN = re.compile(r"\b(?:when|while|because|if|where)\b")  # open another clause
 _LEADS_ON = re.compile(
     r"[\s:]*(?:(?:[a-z]+ly|also|first|the|an?)\s)?(?:[a-z ]{0,40}\b(?:called|named|titled|by the "
     r"name of)|(?:[a-z]+ed|born|known|held|found|written|made|won|set|built|sung|led)"
@@ -81,11 +81,11 @@ _TAIL = re.compile(
     r"before|after|for|as)\s"
 )
 _ARTICLE = re.compile(rf"(?:(?:(?i:the|an?)|in|on|at|by|from|during)\s+|{_TAG})(?=\S)")
-# A title may also begin like this: "Maybe Baby", "I think we're alone now".
+# Hedges. A title may begin with one: "Maybe Baby", "I think we're alone now".
 _HEDGED = re.compile(r"(?i:maybe|perhaps|probably|possibly|\bi (?:think|believe|guess))\s*$")
 _LAST_BRACKET = re.compile(r"(?<=\S)\s*[(\[（［][^()\[\]（）［］]*[)\]）］]\W*$")
 _BEHIND_BRACKET = re.compile(r"\s*[(\[][^()\[\]\n]{0,200}[)\]]\s*\w")
-# "14/4/1912", "1990's" and "1951–52", which no other pattern matches
+# A match of DATE or NUMBER that is a part of "14/4/1912", "1990's" or "1951–52"
 _PARTED = re.compile(r"[/–-]\d|\W?\d+['’/–-]\w")
 _ASKS_DATE = re.compile(r"(?i:^when\b|\b(?:what|which) (?:year|date|day|month|decade)\b)")
 _ASKS_NUMBER = re.compile(r"(?i:\bhow (?:many|much)\b)")
@@ -127,7 +127,7 @@ _DENIES = re.compile(
 
 @dataclass(frozen=True)
 class Anchor:
-    """The place of E_A: characters [start, end), no white space at either edge."""
+    """Characters [start, end) of E_A in a reply, without white space at either edge."""
 
     start: int
     end: int
@@ -137,7 +137,7 @@ class Anchor:
 def locate(reply: str, question: str = "") -> Anchor | None:
     """Find E_A in a reply; return None if nothing is left after trimming.
 
-    Without the question, a sentence that repeats it is kept whole.
+    Without `question`, a sentence that repeats the question is kept whole.
     """
     start = _begin(reply, question)
     first, last = _trim(reply, start, _cut(reply, start))
@@ -165,7 +165,7 @@ def trimmed(gold: str, *, bracket: bool = True) -> tuple[int, int]:
 
 
 def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) -> str | None:
-    """Return the reason (`REASONS`) why a reply is no answer to its question, or None if it is one.
+    """Return the reason (`REASONS`) why a reply does not answer its question, or None if it does.
 
     `anchor` is the place of E_A. `finished` says whether the reply ended before the length limit.
     """
@@ -317,7 +317,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _without_quotes(text: str, start: int, end: int) -> tuple[int, int]:
-    """Trim a mark from an edge if its partner is at the other edge, or missing inside."""
+    """Trim a quotation mark or bracket whose partner is missing or at the other edge."""
     if start >= end:
         return start, end
     first, last, inside = text[start], text[end - 1], text[start + 1 : end - 1]
@@ -342,13 +342,13 @@ def _sure(text: str, question: str, *, repeated: int = 1) -> bool:
 
 
 def _in_small(text: str) -> bool:
-    """Return whether a text is no title: most words after the first have no capital."""
+    """Return whether a text looks unlike a title: most words after the first have no capital."""
     words = text.split()
     return words[0].islower() or 2 * sum(w[0].isupper() for w in words[1:]) < len(words)
 
 
 def _hidden(text: str) -> str:
-    """Replace every quoted character by "x", so that places stay the same."""
+    """Replace every quoted character by "x", so that the indices of characters stay the same."""
     return _QUOTED.sub(lambda quotation: "x" * len(quotation[0]), text)
 
 
@@ -358,7 +358,7 @@ def _adds(text: str, question: str) -> bool:
 
 
 def _stems(text: str, *, function: bool = False) -> frozenset[str]:
-    """Return the words of a text without their endings, with function words on request."""
+    """Return the words of a text without endings; function words only if `function` is set."""
     words = [word.lower().replace("’", "'").removesuffix("'s") for word in _WORD.findall(text)]
     chosen = [word for word in words if function or word not in english.FUNCTION]
     return frozenset(_ENDING.sub("", part) for word in chosen for part in word.split("-"))

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"\d")
 def kind_of(answer: str) -> str:
     """Return the kind of an answer, one of `KINDS`.
 
-    An answer with a digit is a "number". Any other answer with a capital letter is a "name".
+    An answer with a digit is a "number". Others with a capital, except yes and no, are a "name".
     """
     if _NUMBER.search(answer):
         return "number"
@@ -24,7 +24,7 @@ def kind_of(answer: str) -> str:
 
 
 def question_word(words: Sequence[Word]) -> int | None:
-    """Return the index of the question word, or None without one.
+    """Return the index of the question word, or None if there is none.
 
     A question word among the first two words is preferred. Otherwise the last question word counts.
     """
@@ -35,7 +35,7 @@ def question_word(words: Sequence[Word]) -> int | None:
 
 
 def answer_kind(words: Sequence[Word]) -> str | None:
-    """Return the kind of answer that a question asks for: "yes/no", "who", "how many"; or None."""
+    """Return the kind of answer that a question asks for: "yes/no", "who", "how many", or None."""
     at = question_word(words)
     if words and words[0].lower in AUXILIARIES and (at is None or at > 1):
         return "yes/no"

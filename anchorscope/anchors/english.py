@@ -43,20 +43,20 @@ OPENERS = word_set("""
 ARTICLES = word_set("a an the")
 # Prepositions and conjunctions that begin another phrase.
 PREPOSITIONS = word_set("in on at by for from during as since until than that which whom whose per")
-# The other words here may also open a title.
+# Unlike PREPOSITIONS, the words added here may also open a title.
 SEPARATORS = PREPOSITIONS | word_set("""
     after before between under over against who when where while because through throughout within
     without via
 """)
 # Words that may follow a verb at the end of a phrase: "come out", "take place".
 PARTICLES = word_set("out up on off down away over back place about first last again to with being")
-# Words at the edge of a name that they introduce: "what element is often called quicksilver".
+# Words beside a name that are no part of it: "what element is often called quicksilver".
 PASSIVES = word_set("called named known often usually commonly located said")
 NAMING = word_set("list name names kind kinds type types sort")  # before `of`
 SUBJECT_PRONOUNS = word_set("i you he she we they")
 # Words that hardly occur in a question except in a title.
 IN_TITLES = word_set("i i'm i'll i've me my mine don't dont ain't aint wanna gonna let's lets")
-# Words before a title that ends the phrase: "who sings take me home", "in the movie far and away".
+# After these verbs or TITLE_NOUNS, a title may end the phrase: "who sings take me home".
 TITLE_VERBS = word_set("sing sings sang sung wrote write writes")
 # Words after which `in` or `on` introduces a work: "who plays the beast in beauty and the beast".
 PERFORMING = word_set("""
@@ -77,7 +77,7 @@ VERBS = word_set("""
     spent teach taught think thought keep kept send sent bring brought attend attends
 """)
 NO_VERBS = word_set("united hundred sacred")  # despite their ending
-# Verbs and forms of verbs. Outside queries in small letters they may be nouns as well.
+# Words that are verbs in queries (questions in small letters), but may be nouns elsewhere.
 QUERY_VERBS = VERBS | word_set("""
     stop open close move go went change join reach sail serve work use stay score return describe
     develop cause pass pay paid turn stand stood sit belong break broke broken hit host star voice
@@ -117,7 +117,7 @@ _DIGITS = r"(?<![\d,.])(?:(?<!\w)[-\u2212])?[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
 TWO_SPELLINGS = re.compile(
     rf"(?:({_SPELT})\s*[(\[]({_DIGITS})|\b({_DIGITS})\s*[(\[]({_SPELT}))[)\]]"
 )
-# One number, spelt either way or both ways. "one of" is no number.
+# One number: in digits, in words, or both. "one of" is no number.
 NUMBER = re.compile(
     rf"{TWO_SPELLINGS.pattern}|{_DIGITS}(?:\s(?:hundred|thousand|[mb]illion)\b)?|{_SPELT}(?!\sof\b)"
 )
@@ -148,9 +148,9 @@ _QUOTED = re.compile(
 
 
 def without_quotations(text: str) -> str:
-    """Replace every quoted character by "x", so that places stay the same.
+    """Replace every quoted character by "x", so that the indices of characters stay the same.
 
-    A text that is one quotation from end to end is returned unchanged: it quotes nothing.
+    A text that is a single quotation from end to end is returned unchanged.
     """
     if _QUOTED.fullmatch(text.strip()):
         return text

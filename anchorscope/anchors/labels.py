@@ -1,10 +1,10 @@
-"""The label z: whether an answer matches a gold answer.
+"""Decide whether an answer matches a gold answer. The label z is 0 if it does, else 1.
 
 Both texts are normalised as in SQuAD. Further rules, which SQuAD lacks, cover the order of a date,
-spaces between initials, accents, signs in numbers, a number spelt twice, and the spellings of
-`spelling`. Gold answers are trimmed like answers. Words that an answer denies do not count. In a
-script without spaces between words, a word ends at a change of script, at punctuation, or at a
-function character.
+spaces between initials, accents, signs in numbers, a number spelt twice, and the forms that
+`spelling` unifies. Gold answers are trimmed like answers. Words that an answer denies do not count.
+In a script without spaces between words, a word ends at a change of script, at punctuation, or
+beside a character that joins words (`_JOINTS`).
 """
 
 import re
@@ -31,7 +31,7 @@ _DATES = (
     re.compile(rf"\b{_MONTH}\s(?:the\s)?{_DAY}{_YEAR}\b", re.IGNORECASE),
     re.compile(r"\b(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>\d\d)\b"),
 )
-# "J. K." and "J K" become "J.K.", so that without punctuation the letters stand together.
+# "J. K." becomes "J.K." and "J K" becomes "JK". Both then normalise to "jk".
 _INITIAL = re.compile(
     r"(?<![\w'’])(?:([^\W\d_]\.)\s+(?=[^\W\d_]\.)|([A-Z]\.?)\s+(?=[A-Z](?!['’\w])))"
 )
@@ -76,7 +76,7 @@ def _without_punctuation(text: str) -> str:
 
 
 def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
-    """Return whether an answer proper matches a gold answer, or its reply equals one."""
+    """Return whether E_A (`proper`) matches a gold answer, or the whole reply equals one."""
     golds = list(filter(says_something, golds))
     replies = (reply, reply[max(reply.find(proper), 0) :])  # "The answer is Rome (Lazio)."
     return matches(proper, golds) or any(
@@ -95,10 +95,10 @@ def judge(reply: str, question: str, golds: Iterable[str]) -> bool:
 def matches(answer: str, golds: Iterable[str]) -> bool:
     """Return whether the answer equals a gold, or contains a long enough one as whole words.
 
-    Both sides are normalised and compared, then compared again after `respell`. Each gold counts
-    both unchanged and `trimmed` like an answer proper. A remark in brackets is trimmed only from
-    the first gold. In an alias it tells several meanings apart: "Jim Grant (author)". Denied words
-    of the answer ("not Paris") match no gold, unless the gold denies, too ("Not Fade Away").
+    Both sides are normalised and compared, then compared again after `respell`. Each gold is tried
+    unchanged and `trimmed` like E_A. A remark in brackets is trimmed only from the first gold. The
+    others are aliases, where it tells meanings apart: "Jim Grant (author)". Denied words of the
+    answer ("not Paris") match no gold, unless the gold denies something, too ("Not Fade Away").
     """
     spans = ((gold, trimmed(gold, bracket=place == 0)) for place, gold in enumerate(golds))
     forms = ((gold, gold[slice(*span)]) for gold, span in spans)
@@ -166,7 +166,7 @@ def _readings(answer: str) -> tuple[str, ...]:
 def _without_denials(answer: str) -> str:
     """Remove the words that an answer denies, to the end of each clause.
 
-    "X is not Y" denies X as well, since a model that says so gives neither as its answer.
+    "X is not Y" loses X as well, since the model gives neither X nor Y as its answer.
     """
     plain = without_quotations(answer)
     borders = [place for end in _CLAUSE_END.finditer(plain) for place in end.span()]
@@ -181,7 +181,7 @@ def _without_denials(answer: str) -> str:
 
 
 def _contains(text: str, words: str) -> bool:
-    """Return whether a text contains words as whole words; "1.5 million" has no "1.5"."""
+    """Return whether a text contains words as whole words; not "1.5" in "1.5 million"."""
     if f" {words} " not in f" {text} ":
         return False
     return bool(re.search(rf"(?<!\S){re.escape(words)}(?!\S|{_OTHER_NUMBER})", text))
@@ -218,7 +218,7 @@ def _word_ends(text: str, place: int) -> bool:
 
 
 def _script(char: str) -> int | None:
-    """Return the number of a character's script without spaces, or None for other scripts."""
+    """Return the index of a character's script, or None if the script has spaces between words."""
     if divided := _SCRIPT.match(char):
         return divided.lastindex
     return _UNDIVIDED if _WITHOUT_SPACES.match(char) else None

@@ -36,7 +36,7 @@ def is_aside(words: Sequence[Word], name: Span) -> bool:
 
 def _titles(question: str, titles: Sequence[str]) -> Iterator[Span]:
     for title in dict.fromkeys(titles):
-        # Encyclopedia titles have a note in brackets that no question repeats.
+        # A note in brackets at the end of an encyclopedia's title is not repeated in questions.
         for form in dict.fromkeys((title, re.sub(r"\s*\([^)]*\)$", "", title))):
             if places := occurrences(question, form):
                 if form.lower() not in english.FUNCTION:
@@ -101,7 +101,7 @@ def _run_end(words: Sequence[Word], i: int) -> int:
 
 
 def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
-    """Return whether a name continues after small word j. `and` joins words, not two persons."""
+    """Return whether a name continues after small word j. `and` joins words, not two names."""
     lower = words[j].lower
     if lower in english.CONNECTORS:
         return True

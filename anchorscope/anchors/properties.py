@@ -1,7 +1,6 @@
-"""Words of a question that ask for the property, and phrases without capitals.
+"""Find the words of a question that ask for the property, and names without capitals.
 
-In `who wrote pride and prejudice`, the name includes the small word inside it. The question's verb,
-prepositions, and words that introduce a title show where such a name begins and ends.
+Verbs, prepositions and words before titles show where a name ends: `who wrote emma in 1815`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,9 +15,10 @@ LONGEST_NAME = 0.8  # largest share of a question's words in one phrase
 def property_candidates(
     words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
 ) -> list[Span]:
-    """Return runs of words outside the names `taken`: the property's words, and the rest.
+    """Return spans of words outside the names `taken`: words that ask for the property, and others.
 
-    With `with_subject`, the rest is the subject of a query without names, else a last resort.
+    In a question without names (`with_subject`), the others are possible subjects. Otherwise they
+    are property spans of the lowest rank.
     """
     free = {i for i, w in enumerate(words) if is_free(Span(w.start, w.end, "", ""), taken)}
     property_words = _property_words(words, free)
@@ -29,8 +29,8 @@ def property_candidates(
         names, behind = _phrases(words, (set(range(len(words))) - free) | property_words)
         verbs = (verbs | behind) - {i for run in names for i in run}
     else:
-        rules = {i: "more words" for i in free if _counts(words, i)}
-    rules |= {i: "asked words" for i in property_words & free if _counts(words, i)}
+        rules = {i: "more words" for i in free if _has_content(words, i)}
+    rules |= {i: "asked words" for i in property_words & free if _has_content(words, i)}
     rules |= {i: "verb" for i in verbs - property_words if words[i].content}
 
     def span(run: Sequence[int], role: str, rule: str) -> Span:
@@ -72,13 +72,13 @@ def _question_word(words: Sequence[Word]) -> int | None:
 
 
 def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list[int]:
-    """Return the last words, at most three, of the noun phrase after the question word."""
+    """Return the indices of the last words (at most three) of the noun phrase after word `wh`."""
     following = words[wh + 1].lower if wh + 1 < len(words) else ""
     # "When was X built", "What does X mean": the subject follows, not the property.
     if words[wh].lower in ("when", "where", "why") or following in ("do", "does", "did"):
         return []
     i = wh + 1
-    while i < len(words) and not _counts(words, i):
+    while i < len(words) and not _has_content(words, i):
         much = words[wh].lower == "how" and words[i].lower in english.AUXILIARIES
         if much or (words[i].lower in english.PREPOSITIONS and words[i].lower != "as"):
             return []
@@ -99,7 +99,7 @@ def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list
 
 
 def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> bool:
-    """Return whether the phrase after `who is` is the subject: without `the` and `of`."""
+    """Return whether the phrase after `who is` is the subject: it has no `the` and no `of`."""
     between = [w.lower for w in words[wh + 1 : i]]
     bare = len(between) == 1 or between[1:] in (["a"], ["an"])
     if not (i in free and bare and between[0] in english.AUXILIARIES):
@@ -111,7 +111,7 @@ def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> b
 
 
 def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
-    """Return the longest runs of neighbouring words of one rule, cut at punctuation."""
+    """Return the indices of each run of neighbouring words of one rule, cut at punctuation."""
     runs: list[list[int]] = []
     for i in sorted(rules):
         if not words[i].breaks and rules.get(i - 1) == rules[i]:
@@ -121,7 +121,7 @@ def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
     return runs
 
 
-def _counts(words: Sequence[Word], i: int) -> bool:
+def _has_content(words: Sequence[Word], i: int) -> bool:
     """Return whether word i has content. `us` after `the` is the country, not the pronoun."""
     word = words[i]
     return word.content or (word.lower == "us" and i > 0 and words[i - 1].lower == "the")
@@ -160,7 +160,7 @@ def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range]
     runs = [part for run in subjects for part in _short(words, run)]
     parts = [part for run in others for part in _short(words, run)]
     runs += sorted(parts, key=lambda run: (2 * len(run) > len(words), -len(run), -run.start))
-    return [run for run in runs if any(_says(words, i) for i in run)], verbs
+    return [run for run in runs if any(_has_content_in_query(words, i) for i in run)], verbs
 
 
 def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], list[range], set[int]]:
@@ -227,7 +227,7 @@ def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
 
 
 def _title(words: Sequence[Word], start: int, end: int) -> int:
-    """Return where a title begins that goes to the end of the stretch; `end` without one."""
+    """Return the index of the first word of a title that ends the stretch, or `end`."""
     performs = False
     for i in range(start, end):
         before = words[i - 1].lower if i else ""
@@ -243,7 +243,7 @@ def _title(words: Sequence[Word], start: int, end: int) -> int:
 
 
 def _cuts(words: Sequence[Word], i: int) -> bool:
-    """Return whether another phrase begins after word i."""
+    """Return whether word i separates two phrases."""
     lower, before = words[i].lower, words[i - 1].lower if i else ""
     after = words[i + 1].lower if i + 1 < len(words) else ""
     if lower in english.SEPARATORS:  # "in when calls the heart"
@@ -274,7 +274,7 @@ def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
     """Return whether to drop word i at the front of a phrase: `the`, `name of`, `called the`."""
     lower = words[i].lower
     joint = i == first > 0 and lower in english.SEPARATORS | english.WH
-    if joint or lower in english.IN_TITLES or _says(words, i):
+    if joint or lower in english.IN_TITLES or _has_content_in_query(words, i):
         return False
     behind = words[i + 1].lower if i + 1 < len(words) else ""
     if lower == "one":
@@ -292,13 +292,13 @@ def _closes(words: Sequence[Word], i: int) -> bool:
     return not words[i].function and lower not in english.PASSIVES
 
 
-def _says(words: Sequence[Word], i: int) -> bool:
+def _has_content_in_query(words: Sequence[Word], i: int) -> bool:
     """Return whether word i has content. In a query, `us` is the country."""
     return words[i].content or words[i].lower == "us"
 
 
 def _short(words: Sequence[Word], run: range) -> list[range]:
-    """Cut a run in two at its first `of`, or the like, if it is most of the question."""
+    """Cut a run in two at `of`, `to`, `with` or `and` if it holds most words of the question."""
     if len(run) <= LONGEST_NAME * len(words):
         return [run]
     for joint in ("of", "to", "with", "and"):

@@ -1,10 +1,10 @@
-"""Finders of E_Q, the words of a question that name subject and property, as character spans.
+"""Find E_Q, the words of a question that name subject and property, as character spans.
 
 The *metadata* finder is used if the dataset names the subject. The *offline* finder reads the
-question alone, with short lists of English words and no model. It marks quoted text, capitalised
-runs, titles of the row, phrases without capitals, and the words that ask for the property. A user's
-*own* anchors, the entries of a column, replace both. No finder sees gold answers, model answers or
-labels.
+question, and titles that its row has, with short lists of English words and no model. It marks the
+titles, quoted text, capitalised runs, phrases without capitals, and the words that ask for the
+property. A user's *own* anchors, the entries of a column, replace both. No finder sees gold
+answers, model answers or labels.
 """
 
 import re
@@ -34,7 +34,7 @@ LONGEST = 2000  # words; the finders' time grows with the square of the length
 NOT_FOUND = "text not in the question"
 OUT_OF_RANGE = "characters out of range"
 UNREADABLE = "neither a text nor [start, end]"
-PROPERTY_WORDS = 4  # a longer phrase describes the question, not its property
+PROPERTY_WORDS = 4  # most words that name the property in a question
 _CUT = ("asked words", "more words")  # rules whose spans are shortened if they do not fit
 
 
@@ -51,8 +51,8 @@ def find(
     Args:
         question: The text of the question.
         subject: Name of the subject. All its occurrences and the property are marked, whatever
-            their length. Without a subject, or if it does not occur, the offline finder keeps its
-            best spans within half of the words.
+            their length. Without a subject, or if it does not occur, the offline finder marks at
+            most half of the words (see `within_half`).
         property: Name of the property.
         titles: Titles of the row, for instance of its supporting articles.
         own: The user's own anchors, see `own_spans`. With them, no finder runs.
@@ -110,8 +110,8 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
 
     An entry is a text, a pair [start, end] of characters, or a mapping. A mapping has `text`, or
     `start` and `end`, and optionally `role` (`subject`, the default, or `property`). A text marks
-    its first occurrence that no earlier entry has taken. Whole words go before parts of words, then
-    equal case before any case. White space at edges is left out.
+    its first occurrence that no earlier entry has taken. Whole words are preferred to parts of
+    words, then equal case to other case. White space at edges is left out.
 
     Returns:
         The spans in order, overlapping ones united under the role of the first; and

@@ -38,7 +38,7 @@ _NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same 
 
 
 def closer(text: str, start: int) -> int | None:
-    """Return the first line break or full stop that ends a sentence from `start` on, or None."""
+    """Return the index of the first line break or sentence-ending stop from `start` on, or None."""
     stops = NEWLINES + FULL_STOPS
     return next((i for i in range(start, len(text)) if text[i] in stops and _ends(text, i)), None)
 
@@ -49,13 +49,13 @@ def sentence_end(text: str, start: int) -> int:
 
 
 def _ends(text: str, place: int) -> bool:
-    """Return whether a line or sentence ends with the character at a place (rules above)."""
+    """Return whether a line or sentence ends with a character (rules: module docstring)."""
     mark = text[place]
     if mark in NEWLINES + _UNSPACED_MARKS:
         return True
     if mark not in MARKS:
         return False
-    if not _AFTER_STOP.match(text, place + 1):  # the first dot of "... " ends it
+    if not _AFTER_STOP.match(text, place + 1):  # the first dot of "... " ends a sentence
         return mark == "." and place > 0 and bool(re.match(r"\.+\s", text[place : place + 8]))
     if mark in "!?":
         closed = place + 1 + (text[place + 1 : place + 2] in tuple('"”'))  # "Lost!" is a song

@@ -1,4 +1,4 @@
-"""One spelling for equal forms: numbers, ordinals, "&", abbreviations."""
+"""Unify the spelling of numbers, ordinals, "&" and abbreviations, so that texts can be compared."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -44,7 +44,7 @@ _FULL = {"st": "saint", "mt": "mount", "ft": "fort", "dr": "doctor", "jr": "juni
 
 
 def either(words: Iterable[str]) -> str:
-    """Return a pattern that matches one of some words."""
+    """Return a regular expression that matches any of the words."""
     return f"(?:{'|'.join(words)})"
 
 
@@ -52,14 +52,14 @@ SCALE = either(_SCALES)
 
 
 def _number(words: re.Match[str]) -> str:
-    """Return the digits of a number in words up to 99. An ordinal becomes "21th"."""
+    """Write a number in words, up to 99, in digits. An ordinal ends in "th": "21th"."""
     parts = re.split(r"[\s-]", words[0].lower())
     value = sum(_CARDINALS.get(part) or _ORDINALS.get(part, 0) for part in parts)
     return f"{value}th" if parts[-1] in _ORDINALS else str(value)
 
 
 def _scaled(number: re.Match[str]) -> str:
-    """Return the digits of a number with words such as "million"."""
+    """Write a number with words such as "million" in digits."""
     value = Decimal(number[1].replace(",", ""))
     for word in re.findall(r"\w+", number[2].lower()):
         value *= _SCALES[word]
@@ -91,7 +91,7 @@ _RESPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\b(?:minus|negative)\s(?=\d)", "-"),
     (r"([$€£])\s?(\d[\d,]*(?:\.\d+)?)(?!\w)", lambda money: f"{money[2]} {_MONEY[money[1]]}"),
     (rf"^(?:{_APPROXIMATELY})\s(?=[$€£]?\d)", ""),
-    # A Roman number that stands alone may be the answer.
+    # Only after a word: a Roman number that stands alone may be the whole answer.
     (
         r"(?<=\w\s)(?:[ivx]{2,}|(?-i:[IVX]))\b",
         lambda roman: str(_ROMAN.get(roman[0].upper(), roman[0])),
@@ -106,9 +106,9 @@ def folded(text: str) -> str:
 
 
 def keep_signs(text: str) -> str:
-    """Replace the signs inside numbers (point, minus, slash) by signs that are no punctuation.
+    """Replace signs of numbers (point, minus, slash) and names by symbols that are no punctuation.
 
-    "1.5", "-5" and "3/4" then still differ from "15", "5" and "34" after punctuation is removed.
+    "1.5", "-5" and "C#" then still differ from "15", "5" and "C" after punctuation is removed.
     """
     for pattern, sign in _SIGNS:
         text = pattern.sub(sign, text)

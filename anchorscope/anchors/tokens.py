@@ -1,7 +1,7 @@
 """Mapping between the characters and the tokens of a text.
 
 Some released tokenizers report wrong character offsets. So the tokens of every span are decoded and
-compared with its text. If that fails, the offsets are rebuilt by decoding token by token.
+compared with its text. If they differ, the offsets are rebuilt by decoding token by token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Encoded:
 
     text: str
     ids: tuple[int, ...]  # special tokens included
-    offsets: tuple[tuple[int, int], ...]  # characters [start, end); empty for special tokens added
+    offsets: tuple[tuple[int, int], ...]  # characters [start, end); empty for added special tokens
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class SpanTokens:
 
     tokens: tuple[tuple[int, ...], ...]  # consecutive indices; empty if none was found
     rebuilt: int = 0  # spans for which the tokenizer's offsets were wrong
-    failed: int = 0  # spans whose tokens do not decode to the span's text even then
+    failed: int = 0  # spans whose tokens do not decode to the span's text with rebuilt offsets
 
 
 def encode(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], *, add_special_tokens: bool
 ) -> list[Encoded]:
-    """Encode texts with offsets, without an end token that the tokenizer adds."""
+    """Encode texts with character offsets; remove an end token that the tokenizer adds."""
     if not texts:
         return []
     batch = tokenizer(
@@ -83,7 +83,7 @@ def span_tokens(tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Off
 
 
 def overlapping(text: str, offsets: Offsets, start: int, end: int) -> tuple[int, ...]:
-    """Return the indices from the first to the last token that shows a part of text[start:end]."""
+    """Return the indices from the first to the last token with visible text in text[start:end]."""
     inside = [
         index
         for index, (a, b) in enumerate(offsets)
@@ -126,7 +126,7 @@ def char_spans(
 
 
 def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
-    """Return the ids that append `text` to a word, without start token or dummy prefix.
+    """Return the token ids of `text` after other text, without start token or dummy prefix.
 
     Raises:
         ValueError: The tokenizer has no tokens for the text.
@@ -162,7 +162,7 @@ def cut(
     ids decode to exactly `text`. For `spans` and `context` see `char_spans`.
     """
     last = max(index for index, (start, _) in enumerate(spans) if start < len(text))
-    for first in range(last, -1, -1):  # not every tokenizer can begin anew inside a word
+    for first in range(last, -1, -1):  # not every tokenizer can encode the end of a word alone
         shorter = (*ids[:first], *continuation(tokenizer, text[spans[first][0] :]))
         if char_spans(tokenizer, shorter, context)[0] == text:
             return shorter
@@ -170,7 +170,7 @@ def cut(
 
 
 def _rebuilt(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
-    """Rebuild offsets by decoding token by token; all are empty if that does not give the text."""
+    """Rebuild offsets by decoding token by token; all are empty if the decoded text differs."""
     decoded, spans = char_spans(tokenizer, encoded.ids)
     for text in (encoded.text, encoded.text.lstrip()):  # some decoders drop the first space
         if (place := decoded.find(text)) >= 0:  # special tokens stand before it

@@ -12,7 +12,7 @@ SUBJECT, PROPERTY = ROLES = ("subject", "property")
 
 # Names of the rules, the surest first, as in `found_by`.
 RULES = (
-    "column",  # a user's own
+    "column",  # the user's own anchors
     "metadata",
     "title",
     "quoted",
@@ -71,30 +71,30 @@ _SENTENCE_END = re.compile(r"[?!;]|\.[\"”']?\s|[.:]$|\s[-–—]+\s$|[-–—:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word without edge punctuation or possessive ending, and facts on its surroundings."""
+    """A word without edge punctuation or possessive ending, and facts about its surroundings."""
 
     start: int
     end: int
     lower: str
-    capital: bool  # or a digit, or a script without case in a question that has case
+    capital: bool  # has a capital, begins with a digit, or has no case in a question with case
     possessive: bool  # `'s` follows
     breaks: bool  # punctuation that ends a name stands before it
-    joins: bool  # that punctuation may be inside a name: "Star Trek: First", "Palmer, Jr."
-    first: bool  # in its sentence
+    joins: bool  # this punctuation may be inside a name: "Star Trek: First", "Palmer, Jr."
+    first: bool  # whether it begins a sentence
 
     @property
     def function(self) -> bool:
-        """Return whether it is a function word."""
+        """Return whether the word is a function word."""
         return self.lower in FUNCTION
 
     @property
     def content(self) -> bool:
-        """Return whether it is neither a function word nor a light word."""
+        """Return whether the word is neither a function word nor a light word."""
         return self.lower not in FUNCTION and self.lower not in LIGHT
 
     @property
     def number(self) -> bool:
-        """Return whether it begins with a digit."""
+        """Return whether the word begins with a digit."""
         return self.lower[:1].isdigit()
 
 
@@ -104,7 +104,7 @@ def word_count(question: str) -> int:
 
 
 def word_places(question: str) -> list[tuple[int, int]]:
-    """Return [start, end) of each word, or of each character of a script without spaces."""
+    """Return characters [start, end) of each word, or of each letter of a script without spaces."""
     return [chunk.span() for chunk in _CHUNK.finditer(question)]
 
 
@@ -154,7 +154,7 @@ def _capital(text: str, mixed: bool) -> bool:
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Trim white space, punctuation, symbols and a possessive from both ends.
+    """Trim white space, punctuation and symbols from both ends, and a final possessive.
 
     Nothing is trimmed if nothing would be left.
     """

@@ -40,7 +40,7 @@ COLUMNS = {
     "input_ids": "token ids: the prompt, the answer up to the end of its exact tokens, and the "
     "closing token",
     "prompt_length": "tokens of the prompt",
-    "answer": "the generated text, up to the first full stop or line break after the exact tokens",
+    "answer": "the answer as text, up to the first full stop or line break after the exact tokens",
     **dict.fromkeys(("ea_start", "ea_end"), "the exact answer tokens: first index, last index + 1"),
     "ea_text": "the exact answer as text",
     "ea_sure": "whether the finder is [sure](method.md#sure) of the exact answer tokens",
@@ -49,7 +49,7 @@ COLUMNS = {
     "final": "index of the closing token",
     "response": "the text from the end of the prompt to the closing token",
     "gold_ids": "for a wrong answer, token ids of the first gold answer and the closing token",
-    **dict.fromkeys(("gold_start", "gold_end"), "its tokens: first index, last index + 1"),
+    **dict.fromkeys(("gold_start", "gold_end"), "the gold answer: first index, last index + 1"),
     "eq_tokens": "indices of the exact question tokens",
     "question_tokens": "indices of all tokens of the question",
     "label": "0 right, 1 wrong",
@@ -79,7 +79,7 @@ class Settings:
     max_prompt_tokens: int = 1024  # longer prompts are dropped
     # whether a response that is no answer (`answer_anchors.no_answer`) is dropped or labelled wrong
     no_answer: Literal["drop", "wrong"] = "drop"
-    # whether answers without gold answers and without a label of the user are kept
+    # whether answers are kept that have neither a gold answer nor a label of the user
     unlabelled: bool = False
 
 
@@ -87,7 +87,7 @@ class Settings:
 class Trimmed:
     """The part of an answer that is passed through the model. Indices count the answer's tokens."""
 
-    text: str  # generated text, up to the first full stop or line break after E_A
+    text: str  # text of the answer, up to the first full stop or line break after E_A
     turn: str = ""  # part of the text that is searched for the answer, see `first_turn`
     # token ids that are passed: the answer up to E_A's end and the closing token; empty without E_A
     ids: tuple[int, ...] = ()
@@ -115,12 +115,12 @@ def answer(
     same in every sample, whatever the model wrote there. Otherwise a probe would read which token
     the model chose.
 
-    A row with a `response` of the user is not generated. Its `label`, if given, is used unchanged.
+    If a row has a `response` of the user, none is generated. Its `label`, if given, is not changed.
     Prompts with a `dropped` reason stay dropped. For `keep` see `generate`.
 
     Returns:
         A table with the columns `COLUMNS` and a row for every prompt (empty if dropped), and its
-        counts. Their `notes` hold, among others, how often E_A was found per class.
+        counts. The counts' `notes` say, among others, how often E_A was found in each class.
 
     Raises:
         AnchorscopeError: An id occurs twice, a prompt's question is missing or differs, there is no
@@ -231,10 +231,10 @@ def _gold(
     ending: Ending,
     embedded: int,
 ) -> dict[str, Any]:
-    """Return the columns `gold_...`: the first gold answer in place of a wrong one.
+    """Return the columns `gold_...`: the first gold answer, in place of a wrong answer.
 
-    It is trimmed and closed like an answer. Return nothing if the answer is not wrong, if there is
-    no gold answer, or if the tokens of the gold answer do not decode to it or have no embedding.
+    The gold answer is trimmed and closed like an answer. Return nothing if the answer is not wrong
+    or has no gold answer, or if the gold answer's tokens do not decode back or lack an embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
@@ -254,7 +254,7 @@ def _gold(
 
 
 def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: Style) -> Ending:
-    """Return how answers of a style end.
+    """Return the tokens that end answers in a prompt style.
 
     In a chat, answers close with the text that the template writes after a turn. A response ends at
     any end token of the generation config, the tokenizer or the template.
@@ -325,7 +325,7 @@ def _empty(prompt: Prompt) -> dict[str, Any]:
 def _answered(
     prompt: Prompt, trimmed: Trimmed, settings: Settings, notes: Counter[str]
 ) -> dict[str, Any]:
-    """Return the columns of a prompt that was answered, and count outcomes in `notes`."""
+    """Return the columns of an answered prompt, and count its outcome in `notes`."""
     row, shift, label = prompt.row, len(prompt.ids), _label(prompt.row, trimmed)
     outcome = None if label is None else ("right", "wrong")[label]
     notes[THOUGHT] += trimmed.thinks

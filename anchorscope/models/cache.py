@@ -16,10 +16,10 @@ WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
 
 @dataclass
 class Cache:
-    """Replacement of transformers' cache (`past_key_values`) during one pass.
+    """Replacement for transformers' cache (`past_key_values`) during one pass.
 
-    Each layer attends to the keys and values of the head, which was passed earlier, followed by its
-    own. They are joined layer by layer and not kept, so only one layer's take memory.
+    The head, the common beginning of all prompts, was passed earlier. Each layer attends to the
+    head's keys and values and its own, which are joined for one layer at a time to save memory.
     """
 
     head: Layers  # one row; empty in the head's own pass, which fills it
@@ -65,7 +65,7 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
 
 
 def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
-    """Return keys and values (one row) of the tokens that all prompts begin with; empty if none."""
+    """Pass the head's tokens `ids`. Return their keys and values (one row), empty without any."""
     cache = Cache([])
     if ids:
         blocked = torch.full((len(ids), len(ids)), torch.finfo(model.dtype).min, dtype=model.dtype)

@@ -26,7 +26,7 @@ FLOATS = frozenset(("F64", "F32", "F16", "BF16"))
 LEFTOVERS = re.compile(
     r"(?:^|\.)(?:rotary_emb\.inv_freq|position_ids|(?:attn|attention)\.(?:masked_)?bias)$"
 )
-"""Names of tensors that older versions saved: positions and masks, which a model makes itself."""
+"""Names of tensors (positions, masks) that older transformers saved; models now compute them."""
 MERGE = "merge the adapter first (`merge_and_unload` of peft), and save the model it gives"
 LORA = ".lora_"
 """Part of the names of tensors that peft adds inside a model."""
@@ -79,7 +79,7 @@ def check_adapter(folder: Path) -> None:
 
 
 def newer_pickles(folder: Path) -> list[str]:
-    """Return the names of pickled weights, which are not read, that are newer than those read."""
+    """Return the names of pickled weights that are newer than the weights that are read."""
     read = [folder / name for name in weights(folder)]
     if not all(path.is_file() for path in read):
         return []
@@ -89,10 +89,10 @@ def newer_pickles(folder: Path) -> list[str]:
 
 
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors without their values (on the device `meta`), except known leftovers.
+    """Return the tensors by name, without values (on the device `meta`). Skip known leftovers.
 
     Raises:
-        AnchorscopeError: A file is cut short, two of them hold the same tensor, or the weights are
+        AnchorscopeError: A file is cut short, two files hold the same tensor, or the weights are
             quantised.
     """
     import torch
@@ -108,7 +108,7 @@ def tensors(folder: Path) -> dict[str, torch.Tensor]:
                 continue
             if dtype not in FLOATS:
                 what = f"the weights are quantised: {key} is of the type {dtype}"
-                do = "use the checkpoint that it was made from"
+                do = "use the original checkpoint, from before quantisation"
                 raise AnchorscopeError(what, folder, do, see="quantised")
             found[key] = torch.empty(shape, device="meta")
     return found
@@ -127,7 +127,7 @@ def _header(path: Path) -> dict[str, tuple[str, list[int]]]:
 
 
 def broken(where: Path, error: Exception) -> AnchorscopeError:
-    """Return the error that weights cannot be loaded."""
+    """Return the error for weights that cannot be loaded."""
     first_line = next(iter(str(error).strip().splitlines()), "")[:200]
     what = f"the weights cannot be loaded ({type(error).__name__}: {first_line})"
     do = "download or save the model again; the files may be cut short"
@@ -142,7 +142,7 @@ def check_class(config: Mapping[str, Any], where: Path) -> None:
     loaded = str(CLASSES[TEXT_INSIDE.get(whole, whole)])
     named = config.get("architectures") or [loaded]
     if not {loaded, CLASSES.get(whole)} & {*named}:
-        what = f"config.json names the class {', '.join(named)}, loaded would be {loaded}"
+        what = f"config.json names the class {', '.join(named)}, but {loaded} would be loaded"
         do = f"use a checkpoint that was saved as {loaded}; other classes compute something else"
         raise AnchorscopeError(what, where, do, see="other-class")
 
@@ -228,8 +228,8 @@ def check_tied(model: PreTrainedModel, folder: Path) -> None:
     if not model.config.tie_word_embeddings or head is embedding:
         return
     if not torch.equal(head.to(embedding.device), embedding):
-        what = "the config ties the LM head to the embedding, but the checkpoint holds another one"
-        do = "set tie_word_embeddings in config.json to false if the model was trained so"
+        what = "the config ties the LM head to the embedding, but the checkpoint holds another head"
+        do = "set tie_word_embeddings in config.json to false if the model was trained untied"
         raise AnchorscopeError(what, folder, do, see="unused-weights")
 
 

@@ -1,4 +1,4 @@
-"""Model families that can be measured, and the places of the parts of their models.
+"""Model families that can be measured, and where the parts of their models are.
 
 To add a family, add a line to `FAMILIES`, and a checkpoint to the parity tests.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Places of the parts of a model family."""
+    """Paths of modules, and keys of config.json, in the models of a family."""
 
     model_type: str  # in config.json
     layers: str = "layers"  # path of the list of blocks in the base model (without its LM head)
@@ -45,13 +45,13 @@ FAMILIES: dict[str, Family] = {
 TEXT_INSIDE = {"gemma3": "gemma3_text"}
 """Model type of a checkpoint that also reads images → family of its language model."""
 NOT_TEXT = re.compile(r"(?:model\.)?(?:vision_tower|multi_modal_projector)\.")
-"""Prefixes of the names of its weights that read images."""
+"""Prefixes of the names of weights that read images."""
 NOT_EXACT = {
-    ("alibi", True): "its attention is biased by distances that a mask of ours would lose",
+    ("alibi", True): "it biases attention by distance (ALiBi), which our masks would remove",
     ("use_bidirectional_attention", True): "its tokens see later ones",
     ("is_causal", False): "its tokens see later ones",
 }
-"""Key of config.json and its value → reason why a model with it is refused."""
+"""(Key of config.json, value) → reason why a model with this value is refused."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Loaded:
 
 
 def batch_tokens(wanted: int | None, device: str) -> int:
-    """Return the limit of a pass in tokens: `wanted`, or the default of a type of device."""
+    """Return the limit of a pass in tokens: `wanted`, or the default for the type of `device`."""
     return wanted or (GPU_BATCH_TOKENS if device == "cuda" else BATCH_TOKENS)
 
 
@@ -75,13 +75,13 @@ def family_of(config: Mapping[str, Any], where: object) -> Family:
     """Return the family of a model, given the content of config.json. `where` names it in errors.
 
     Raises:
-        AnchorscopeError: There is no such family, or passes through this model would not be exact.
+        AnchorscopeError: The family is unknown, or the model cannot be measured exactly.
         KeyError: The config names no `model_type`.
     """
     model_type = config["model_type"]
     family = FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))
     if family is None:
-        what = f"there is no adapter for the model family {model_type!r}"
+        what = f"the model family {model_type!r} is not supported"
         do = (
             f"choose one of {', '.join(sorted([*FAMILIES, *TEXT_INSIDE]))}, or add it to FAMILIES "
             "in anchorscope/models/families.py and to the parity tests"
@@ -135,7 +135,7 @@ def check_rotary(config: Mapping[str, Any], where: object) -> None:
 
 
 def window(config: Any) -> int | None:
-    """Return the length in tokens of the sliding window of some layer; None without any."""
+    """Return the length of the sliding attention window in tokens, or None if no layer has one."""
     length = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
     if length is None or "sliding_attention" not in kinds:
@@ -146,7 +146,7 @@ def window(config: Any) -> int | None:
 def positions(config: Any) -> int | None:
     """Return the number of tokens that a model can be measured on; None without a limit.
 
-    With `longrope` frequencies this is the model's original length. A longer call uses other
+    With `longrope` frequencies this is the model's original length. A longer pass uses other
     frequencies for all of its tokens, so results would depend on which rows are passed together.
     """
     rope = getattr(config, "rope_parameters", None) or {}
@@ -158,7 +158,7 @@ def positions(config: Any) -> int | None:
 
 
 def device_of(model: PreTrainedModel) -> torch.device:
-    """Return the device of the embedding, which input ids belong on."""
+    """Return the device of the embedding, where input ids must be."""
     return model.get_input_embeddings().get_parameter("weight").device
 
 
@@ -170,7 +170,7 @@ def embedded(model: PreTrainedModel) -> int:
 def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
     """Apply the LM head to states [n, width] after the final norm; float32 [n, vocabulary]."""
     head: Any = model.get_output_embeddings()
-    # A copy, since a bfloat16 head did not finish within a minute on a slice of a batch, on a CPU.
+    # Copied, since on a CPU a bfloat16 head took more than a minute for a slice of a batch.
     found = head(states.contiguous().to(head.weight.device)).float()
     # Some models limit their logits before the softmax.
     most = getattr(model.config, "final_logit_softcapping", None)
@@ -193,7 +193,7 @@ def first_tensor(output: Any) -> torch.Tensor:
 
 
 def tried(version: str, rows: Mapping[str, tuple[str, str]]) -> str:
-    """Return the table of families tried: of a tiny model, and of published checkpoints."""
+    """Return a Markdown table of all families, with the models that were tested."""
     columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
     lines: list[Sequence[str]] = [columns, ["---"] * len(columns)]
     for name, (tiny, published) in rows.items():

@@ -1,8 +1,8 @@
-"""Greedy answers in batches, each stopped once nothing more can change it.
+"""Generate greedy answers in batches. Each answer stops once no further token can change it.
 
-The loop is our own, for speed. The common beginning of all prompts (the head) is passed once,
-prompts of similar length are passed together, and rows that have ended leave the batch. Only the
-log-probability of each generated token is kept.
+The loop replaces transformers' `generate`, for speed. The common beginning of all prompts (the
+head) is passed once, prompts of similar length are passed together, and rows that have ended leave
+the batch. Only the log-probability of each generated token is kept.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 CONTEXT = 8
-"""Number of tokens of the prompt decoded with an answer, so that it keeps its leading space."""
+"""Number of last prompt tokens decoded before an answer, to keep the answer's leading space."""
 LEAVE_AT = 0.75
-"""Ended rows leave the batch, which copies the cache, once at most this share of rows goes on."""
+"""Share of unfinished rows at which ended rows leave the batch. Leaving copies the cache."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ def generate(
     has at most `loaded.batch_tokens` rows × (prompt + answer) tokens. A longer prompt is passed by
     itself, and a batch that does not fit in memory is halved.
 
-    Prompts are token ids. Finished batches are put into the folder `keep`, and batches that are
-    there already are not passed again. `room` knows what fits in memory. `names` are the prompts'
-    names in errors, by default their numbers.
+    Prompts are token ids. Finished batches are stored in the folder `keep`, and batches that
+    are there already are not passed again. `room` records which batch size did not fit in memory.
+    `names` are the prompts' names in errors, by default their numbers.
 
     Raises:
         AnchorscopeError: One answer alone does not fit in memory, or logits are not finite.
@@ -77,7 +77,7 @@ def generate(
     if not prompts:
         return []
     room, names = room or Room(), names or [str(number) for number in range(len(prompts))]
-    # At least one token of each row is left: its first new token is predicted from it.
+    # At least one token of each row is left, from which its first new token is predicted.
     shared = min([cache.common(prompts), *(len(ids) - 1 for ids in prompts)])
     head = cache.pass_head(loaded.model, prompts[0][:shared], loaded.device)
     ended = functools.partial(_ended, tokenizer=loaded.tokenizer, ending=ending)
@@ -141,7 +141,7 @@ class _Rows:
         self.places = (slots[shared : shared + width] - missing).clamp(min=0)
         # slots of padding, bool [rows, slots], with slots for all tokens
         self.padding = (slots >= shared) & (slots < shared + missing)
-        # rows of the present pass; slots filled before it, and once it is done
+        # rows of the present pass; numbers of slots filled before and after it
         self.run, self.start, self.end = slice(None), 0, shared
 
     def update(
@@ -161,7 +161,7 @@ class _Rows:
         return self.start
 
     def _slots(self, states: torch.Tensor, head: torch.Tensor | None) -> torch.Tensor:
-        """Return cache slots for all tokens, like `states`; only those of the head are filled."""
+        """Return cache slots for all tokens; only those of the head are filled."""
         _, heads, _, width = states.shape
         # Zeros, since empty slots are attended to with weight 0, and 0 · NaN would be NaN.
         slots = states.new_zeros((len(self.padding), heads, self.padding.shape[1], width))
@@ -187,7 +187,7 @@ class _Rows:
         return families.logits(self.model, out.last_hidden_state[:, -1])
 
     def leave(self, going: Sequence[bool]) -> None:
-        """Drop the rows that do not go on."""
+        """Drop the rows whose answers have ended (`going` is False)."""
         rows = torch.tensor(going).nonzero()[:, 0]
 
         def kept(states: torch.Tensor) -> torch.Tensor:
@@ -209,7 +209,7 @@ def _greedy(
     """Generate at most `most` new tokens for each row of a batch.
 
     `head` holds the keys and values of the `shared` tokens that all rows begin with. `ended` takes
-    new tokens and the prompt, and tells whether the tokens are a whole answer.
+    a row's new tokens and its prompt, and tells whether the answer is complete.
     """
     device = families.device_of(model)
     rows = _Rows(prompts, model, head, shared, most)
@@ -242,9 +242,9 @@ def _greedy(
 
 
 def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
-    """Return the likeliest token of each row, int64 [rows, 1]; refuse logits not finite."""
+    """Return the likeliest token of each row, int64 [rows, 1]; refuse NaN and infinity."""
     likeliest = logits.argmax(dim=-1, keepdim=True)
-    # `argmax` takes NaN for the largest value, so it finds a single one.
+    # `argmax` takes NaN for the largest value, so it finds any NaN.
     bad = ~logits.gather(-1, likeliest).isfinite()
     if bool(bad.any()):
         where = f"sample {names[int(bad.nonzero()[0, 0])]}"

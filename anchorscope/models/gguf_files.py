@@ -11,7 +11,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic, read_json, write_json
 
 COMPARED = {("llama", "smollm"), ("gemma3", "default")}
-"""Architecture of a file and pre-tokenizer, for which numbers and token ids equal the original's.
+"""(Architecture, pre-tokenizer) of files that convert to the original's numbers and token ids.
 For others, transformers drops settings or splits some texts differently."""
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
@@ -19,10 +19,10 @@ RECORD = "gguf.json"
 
 
 def refuse(path: Path) -> None:
-    """Refuse a GGUF file where a model folder is needed, and say how to convert it."""
+    """Refuse a GGUF file in place of a model folder, and say how to convert the file."""
     if path.suffix == ".gguf":
         command = shlex.join(["anchorscope", "convert", str(path), str(path.with_suffix(""))])
-        do = f"name the folder that this command makes of it: {command}"
+        do = f"run this command, and name the folder that it makes: {command}"
         raise AnchorscopeError("a model is a folder, and this is a GGUF file", path, do, see="gguf")
 
 
@@ -34,7 +34,7 @@ def convert(path: Path, folder: Path) -> None:
             is of a kind that was not compared with its original; or `folder` holds something else.
     """
     if folder.exists() and not (folder / RECORD).is_file():
-        what = "this is there already, and is not what an earlier conversion wrote"
+        what = "the folder is there already, and no earlier conversion wrote it"
         raise AnchorscopeError(what, folder, "name another folder", see="gguf")
     if find_spec("gguf") is None:
         what, do = "GGUF files are read with the package gguf", "pip install 'gguf>=0.19'"
@@ -44,12 +44,12 @@ def convert(path: Path, folder: Path) -> None:
         model, tokenizer, info = _read(path)
     except AnchorscopeError:
         raise
-    except Exception as error:  # a broken file makes transformers raise whatever it stumbles over
+    except Exception as error:  # transformers raises any type of error on a broken file
         what = f"the GGUF file cannot be read ({type(error).__name__}: {str(error)[:200]})"
         do = "download it again; it may be cut short"
         raise AnchorscopeError(what, path, do, see="broken-weights") from error
     if lost := sorted(str(name) for names in info.values() for name in names):
-        what = f"{len(lost)} weights of file and model do not fit, the first: {lost[0]}"
+        what = f"{len(lost)} weights of the file do not fit the model, the first: {lost[0]}"
         raise AnchorscopeError(what, path, OTHERWISE, see="made-up-weights")
     with atomic(folder) as draft:
         model.save_pretrained(draft)
@@ -58,13 +58,13 @@ def convert(path: Path, folder: Path) -> None:
 
 
 def quantisation(folder: Path) -> str | None:
-    """Return what a folder's weights were dequantised from, such as `Q4_1`; None if nothing."""
+    """Return the format that a folder's weights were dequantised from, such as `Q4_1`, or None."""
     record = folder / RECORD
     return read_json(record)["quantisation"] if record.is_file() else None
 
 
 def _check(path: Path) -> str | None:
-    """Return the format of a file's weights, None if floats; refuse what may be read wrong."""
+    """Return the format of quantised weights, None for floats; refuse files of untested kinds."""
     from gguf import LlamaFileType
     from transformers.integrations.gguf import read_gguf_metadata
 
@@ -73,7 +73,7 @@ def _check(path: Path) -> str | None:
     scaled = says.get(f"{kind[0]}.rope.scaling.type", "none") != "none"
     if kind not in COMPARED or scaled or "rope_freqs.weight" in tensors:
         scaling = " with scaled positions" if kind in COMPARED else ""
-        what = f"GGUF files of the kind {'/'.join(kind)}{scaling} may lose settings"
+        what = f"GGUF files of the kind {'/'.join(kind)}{scaling} may lose settings when converted"
         raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
     name = LlamaFileType(says["general.file_type"]).name
     return None if name in FLOATS else name.removeprefix("MOSTLY_")

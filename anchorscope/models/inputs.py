@@ -42,12 +42,12 @@ class Prompt:
     question_tokens: tuple[int, ...] = ()  # indices of the question in `ids`
     # token ids of the user's own response; None if the model answers
     response: tuple[int, ...] | None = None
-    dropped: str | None = None  # reason why it is not measured; None if it is
+    dropped: str | None = None  # reason why the prompt is not measured; None if it is
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Converts prompts to tokens."""
+    """Converter of prompts to tokens."""
 
     tokenizer: PreTrainedTokenizerFast
     ending: Ending
@@ -57,7 +57,7 @@ class Reader:
     embedded: int  # smallest token id without a row in the model's embedding
 
     def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
-        """Return the prompts of all rows (of both tables, merged), marked if they are dropped."""
+        """Convert the prompts of all rows (of both tables, merged), and mark unusable ones."""
         texts = [row["prompt"] for row in rows if not given(row["dropped"])]
         encodings, control = iter(self._encoded(texts)), control_tokens(self.tokenizer)
         markup = control | template_tokens(self.tokenizer)
@@ -77,8 +77,8 @@ class Reader:
     ) -> Prompt:
         """Return one prompt, marked as dropped if it cannot be measured.
 
-        A token of the chat template inside a question would end the user's turn. A response may
-        contain such a token (`markup`) if it is not special, such as the end of the thoughts.
+        A token of the chat template (`markup`) in a question could end the user's turn. A response
+        may contain tokens such as the end of the thoughts, but no special ones (`control`).
         """
         anchors = zip(row["eq_start"], row["eq_end"], strict=True)
         spans = [(row["question_start"], row["question_end"]), *anchors]

@@ -1,4 +1,4 @@
-"""Locate checkpoints, check them, and load them without made-up weights."""
+"""Locate, check and load checkpoints. No weight may be missing and initialised at random."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
 TEMPLATES = ("tokenizer_config.json", "chat_template.jinja")
 RECIPE = "recipe.json"
 KEPT_FREE = 0.15
-"""Share of each GPU's memory that is kept free of weights where a model takes several GPUs."""
+"""Share of each GPU's memory that is kept free of weights if a model is spread over GPUs."""
 
 
 def load(
@@ -41,7 +41,7 @@ def load(
         dtype: `float32`, `bfloat16` or `float16`.
         device: `cpu`, `cuda`, `cuda:1`, …; `auto` spreads the layers over all GPUs, `auto:0,2` over
             some of them.
-        attention: `sdpa`, or `eager`, whose weights can be read and differentiated.
+        attention: `sdpa`, or `eager`, whose attention weights can be read and differentiated.
         batch_tokens: Limit of a pass: rows × padded length. The default depends on the device.
 
     Raises:
@@ -82,9 +82,9 @@ def wrapped(
     *,
     batch_tokens: int | None = None,
 ) -> Loaded:
-    """Return a model in memory, such as one of the user's own, as `load` returns it.
+    """Check a model that is in memory, such as the user's own, and return it as `load` does.
 
-    `where` names it in errors.
+    `where` names the model in errors.
 
     Raises:
         AnchorscopeError: The model has an adapter around it or no LM head, or also reads images;
@@ -104,9 +104,9 @@ def wrapped(
 
 
 def _check_model(model: PreTrainedModel, where: object) -> None:
-    """Refuse a model in memory that is no causal language model by itself, or takes no mask."""
+    """Refuse a model that is no plain causal language model, or that ignores our mask."""
     if any(one.__name__ == "PeftModel" for one in type(model).__mro__):
-        what = "the model is a PeftModel, whose layers an adapter wraps"
+        what = "the model is a PeftModel: an adapter wraps its layers"
         raise AnchorscopeError(what, where, contents.MERGE, see="adapter")
     if model.get_output_embeddings() is None:
         what, do = "the model has no LM head", "load it with `AutoModelForCausalLM`"
@@ -116,13 +116,13 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
         do = "take its language model: `anchorscope.models.loading.load(folder).model`"
         raise AnchorscopeError(what, where, do, see="other-class")
     if (used := model.config._attn_implementation) not in ("eager", "sdpa"):  # ignores our mask
-        what = f"the attention implementation `{used}` cannot be cut token by token"
+        what = f"the attention implementation `{used}` cannot block attention to single tokens"
         do = 'load the model with attn_implementation="sdpa"'
         raise AnchorscopeError(what, where, do, see="attention")
 
 
 def check(folder: str | Path) -> None:
-    """Refuse at once what `load` would refuse later, without reading weights."""
+    """Refuse a checkpoint that `load` would refuse, without reading its weights."""
     folder = Path(folder)
     gguf_files.refuse(folder)
     if not folder.is_dir():
@@ -136,7 +136,7 @@ def check(folder: str | Path) -> None:
 
 
 def _check_config(folder: Path) -> None:
-    """Refuse a model that cannot be measured according to its configs."""
+    """Refuse a model whose configs show that it cannot be measured."""
     contents.check_adapter(folder)
     config, where = read_config(folder), folder / "config.json"
     families.sizes(config, where)
@@ -145,7 +145,7 @@ def _check_config(folder: Path) -> None:
 
 
 def _check_files(folder: Path) -> None:
-    """Refuse a folder that lacks files of weights."""
+    """Refuse a folder that lacks weight files."""
     if not (lacking := missing(folder)):
         return
     pickles = any(any(folder.glob(one)) for one in contents.PICKLES)
@@ -222,7 +222,7 @@ def _download(hub_id: str, revision: str | None, *wanted: str) -> Path:
 
 
 def cached(hub_id: str, revision: str | None = None) -> Path | None:
-    """Return the folder of a hub model in the cache, whatever files are in it, or None."""
+    """Return the folder of a hub model in the cache, even if files are missing, or None."""
     commit = revisions.known_commit("models", hub_id, revision)
     folder = revisions.cache_of("models", hub_id) / "snapshots" / (commit or "")
     return folder if commit and folder.is_dir() else None
@@ -235,7 +235,7 @@ def fits(folder: str | Path, recipe: str) -> bool:
 
 
 def parts(folder: str | Path) -> list[Path]:
-    """Return the files of a checkpoint folder that decide numbers: config, weights, tokenizer."""
+    """Return the files of a checkpoint folder that affect results: config, weights, tokenizer."""
     paths = {path for pattern in WANTED_FILES for path in Path(folder).expanduser().glob(pattern)}
     return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
 
@@ -284,7 +284,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Return the content of a checkpoint's config.json.
 
     Raises:
-        AnchorscopeError: It cannot be read or does not name its `model_type`, or the checkpoint is
+        AnchorscopeError: The file cannot be read or names no `model_type`, or the checkpoint is
             quantised.
     """
     path = folder / "config.json"
@@ -298,7 +298,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise AnchorscopeError(what, path, do, see="no-checkpoint") from error
     if quantised := config.get("quantization_config"):
         what = f"the checkpoint is quantised ({quantised.get('quant_method', 'of no named kind')})"
-        do = "use the checkpoint that it was made from"
+        do = "use the original checkpoint, from before quantisation"
         raise AnchorscopeError(what, path, do, see="quantised")
     return dict(config)
 
@@ -306,7 +306,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _weights(
     folder: Path, dtype: str, placement: Mapping[str, Any], attention: str
 ) -> PreTrainedModel:
-    """Load the model of a folder; refuse it if it exceeds the GPU or its weights do not match."""
+    """Load the model of a folder; refuse it if memory does not suffice or weights do not match."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -329,7 +329,7 @@ def _weights(
     except Exception as error:  # safetensors, json and shape errors share no base class
         raise contents.broken(folder, error) from error
     model, info = loaded
-    if "disk" in getattr(model, "hf_device_map", {}).values():  # `auto` puts the rest there
+    if "disk" in getattr(model, "hf_device_map", {}).values():  # `auto` moves the rest there
         raise no_room
     contents.refuse(info, folder)
     contents.check_tied(model, folder)

@@ -59,7 +59,7 @@ def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) 
     """
     if unknown := sorted(set(given) - allowed):
         known = ", ".join(["prompt", *sorted(allowed)])
-        raise TypeError(f"{caller}() takes no `{unknown[0]}`, but {known}")
+        raise TypeError(f"{caller}() takes no `{unknown[0]}`; it takes {known}")
     try:
         return Config(models={}, datasets={}, figures={}, **given)
     except ValidationError as error:
@@ -80,7 +80,7 @@ def ask(
 
     `table`, `style` and `examples` are as in `anchorscope.measure.measure`. `source` names the
     table in errors. `unlabelled` says whether rows without gold answers and without the label of a
-    response are kept. Probes cannot be fitted to them, but their states can be scored.
+    response are kept. Probes cannot be fitted to such rows, but can score them.
 
     Raises:
         AnchorscopeError: A column is missing, a response is empty, or no row can be used.
@@ -105,7 +105,7 @@ def answer(
     around: Mapping[str | None, Around] | None = None,
     unlabelled: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the prompts of questions (`prompts.build`), and their answers (`answers.answer`).
+    """Build the prompts of questions and generate the answers. Return both tables.
 
     `around` maps a relation to the text around its questions, in place of examples chosen here. For
     `unlabelled` see `ask`.
@@ -147,7 +147,7 @@ def question_rows(
 
 
 def as_list(table: Rows) -> list[Any]:
-    """Return the rows as dicts; refuse what is not a table."""
+    """Return the rows as dicts; refuse anything that is not a table."""
     rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
     if isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in rows):
         do = "pass a data frame, or a list with one dict per question"
@@ -162,7 +162,7 @@ def added(before: Counts, after: Counts) -> Counts:
 
 
 def _check_responses(rows: Sequence[Mapping[str, Any]], column: str | None, source: object) -> None:
-    """Refuse empty responses, which the model would otherwise answer unnoticed."""
+    """Refuse empty responses. The model would answer these rows itself, unnoticed."""
     values = [fields.value_at(row, column) for row in rows] if column else []
     empty = [n for n, text in enumerate(values, 1) if isinstance(text, str) and not text.strip()]
     if empty:

@@ -27,7 +27,7 @@ DIFFICULT = (
 )  # fmt: skip
 """Texts on which loaded tokenizers are known to differ from their own tokenizer.json.
 
-Llama 2's tokenizer differs on texts that begin with a space, as no prompt does.
+No text begins with a space: Llama 2's tokenizer would differ, but no prompt begins with one.
 """
 
 
@@ -45,7 +45,7 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
         tokenizer: Any = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
-        # Some classes replace the rules of the file by their own. The plain class keeps them.
+        # Some classes replace the rules of tokenizer.json by their own. The plain class does not.
         if tokenizer.is_fast and not reads_as_its_file(tokenizer, Path(folder)):
             tokenizer = PreTrainedTokenizerFast.from_pretrained(
                 folder, trust_remote_code=False, local_files_only=True
@@ -59,9 +59,9 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
 
 
 def _begin_as_declared(tokenizer: Any, folder: Path) -> None:
-    """Begin texts with or without the start token, according to `add_bos_token` in the folder.
+    """Make a tokenizer add the start token to texts, or not, as the folder's `add_bos_token` says.
 
-    Transformers ignores this switch of tokenizer_config.json if there is a tokenizer.json.
+    Transformers ignores this key of tokenizer_config.json if there is a tokenizer.json.
     """
     path = folder / "tokenizer_config.json"
     switch = read_json(path).get("add_bos_token") if path.is_file() else None
@@ -69,7 +69,7 @@ def _begin_as_declared(tokenizer: Any, folder: Path) -> None:
         return
     if tokenizer.bos_token is None:
         what = "`add_bos_token` is true, but no `bos_token` is named"
-        raise AnchorscopeError(what, path, "name it, or set the switch to false", see="tokenizer")
+        raise AnchorscopeError(what, path, "name one, or unset `add_bos_token`", see="tokenizer")
     tokenizer.add_bos_token = switch
 
 
@@ -95,7 +95,7 @@ def has_template(folder: Path) -> bool:
 def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
     """Refuse a slow (pure Python) tokenizer, and one that splits its special tokens."""
     if not tokenizer.is_fast:
-        what = "the tokenizer has only the slow form, which cannot tell where a token's text lies"
+        what = "the tokenizer has only the slow form, which gives no character offsets of tokens"
         raise AnchorscopeError(what, where, f"{NEEDED} (the fast form)", see="tokenizer")
     if tokenizer.split_special_tokens:
         what = "the tokenizer splits special tokens, so a chat template's marks would be text"
@@ -133,7 +133,7 @@ def reads_as_its_file(tokenizer: PreTrainedTokenizerFast, folder: Path) -> bool:
 
 
 def thinking(tokenizer: Any) -> str | None:
-    """Return how the chat template treats thinking, as text; None if it does not mention it."""
+    """Say how the chat template treats thinking; None if the template does not mention thinking."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     if "enable_thinking" in template:
         return "thinking is switched off"
@@ -159,6 +159,6 @@ def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, wher
     for row in answers[answers["dropped"].isna()].head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
         if row["ea_text"] not in text:
-            what = f"the frozen answer {row['ea_text']!r} reads {text!r} with this tokenizer"
-            do = "answers can be read by a model with the same tokenizer only (`answers_of`)"
+            what = f"the frozen answer {row['ea_text']!r} decodes to {text!r} with this tokenizer"
+            do = "use `answers_of` only for a model with the same tokenizer"
             raise AnchorscopeError(what, f"{where}, id {row['id']}", do, see="other-vocabulary")

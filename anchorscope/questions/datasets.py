@@ -1,4 +1,4 @@
-"""Preparation of a dataset: a sampled table of questions, and few-shot candidates."""
+"""Prepare a dataset: sample its questions, and choose candidates for worked examples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Prepared:
     """A dataset ready for prompts."""
 
     sampled: pd.DataFrame  # the questions' table
-    few_shot: pd.DataFrame  # candidates, same columns; empty for worlds
+    few_shot: pd.DataFrame  # candidates for worked examples, same columns; empty for worlds
     counts: Counts
     revision: str | None  # commit of a hub dataset
 
@@ -35,10 +35,10 @@ class Prepared:
 def prepare(
     dataset: Mapping[str, Any], *, sample_size: int, seed: int, hold_back: bool = False
 ) -> Prepared:
-    """Load, normalise and sample one dataset. A world is taken whole.
+    """Load, normalise and sample one dataset. A world is not sampled.
 
-    `dataset` is an entry of the catalogue. `hold_back` keeps rows for few-shot examples out of the
-    sample if too few would be left outside.
+    `dataset` is an entry of the catalogue. `hold_back` keeps rows for worked examples out of the
+    sample if too few rows would be left outside.
 
     Raises:
         AnchorscopeError: The dataset is unavailable or unreadable, a column is missing, or there is
@@ -70,7 +70,7 @@ def prepare(
 
 
 def whole(facts: pd.DataFrame, seed: int) -> Prepared:
-    """Prepare all rows of a world, since a model is asked exactly what it was taught.
+    """Prepare all facts of a calibration world as questions, without sampling.
 
     `facts` has the columns of `world.facts`, and may have others that are fields of a dataset.
     """
@@ -94,15 +94,15 @@ def _questions(
 
 
 def read_examples(path: str | Path) -> list[dict[str, Any]]:
-    """Read few-shot examples from a YAML file, as rows with the fields `EXAMPLE_FIELDS`."""
+    """Read worked examples from a YAML file, as rows with the fields `EXAMPLE_FIELDS`."""
     try:
         rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         what = f"cannot read the examples: {error}"
-        raise AnchorscopeError(what, path, "correct it", see="few-shot") from None
+        raise AnchorscopeError(what, path, "correct the file", see="few-shot") from None
     for row in rows if isinstance(rows, list) and rows else [None]:
         if not isinstance(row, dict) or not row.get("question") or not row.get("answer"):
-            what, do = f"no example: {row!r}", "list entries with question and answer"
+            what, do = f"no example: {row!r}", "write a list of `question` and `answer` pairs"
             raise AnchorscopeError(what, path, do, see="few-shot")
     return [dict.fromkeys(EXAMPLE_FIELDS.values()) | row for row in rows]
 

@@ -1,4 +1,4 @@
-"""Cells of a dataset's row by the names of the schema, with checked types."""
+"""Read the cells of a dataset's row by the names of the schema, and check their types."""
 
 import ast
 import hashlib
@@ -20,10 +20,10 @@ from anchorscope.anchors.question_anchors import own_spans
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 UNSEEN = "unseen"  # `kind` of the facts that a model of a calibration world was never taught
-NAMED = 5  # own anchors without a place that are listed, per reason, and shared ids
+NAMED = 5  # most examples in a note: of own anchors that mark nothing, and of shared ids
 UNWRAPPED = "lists of one text unwrapped"
 UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
-# A bracket before a quotation; brackets around commas, numbers side by side, `key: value` or
+# Collections: a bracket before a quotation; brackets around commas, numbers, `key: value` or
 # nothing; `array([...])`, `c("a", "b")`, `set()`, `character(0)`, `[np.str_('a')]`; a Series;
 # `<StringArray>`, `[None 'a']`.
 _COLLECTION = re.compile(
@@ -54,7 +54,7 @@ class RowCells:
     notes: Counter[str]  # counts of cells that are left out or converted
 
     def text(self, name: str, *, number: bool = False) -> str | None:
-        """Return the cell's text, or with `number` also a number, stripped; None if it is empty."""
+        """Return the cell's text, stripped; None if it is empty. `number` also allows a number."""
         return self._text(name, self._unwrapped(name), number)
 
     @property
@@ -64,21 +64,21 @@ class RowCells:
 
     @property
     def titles(self) -> list[str]:
-        """The different titles of the row."""
+        """The titles of the row, without duplicates."""
         cell = self._value("titles")
         texts = (self._text("titles", item) for item in self._items("titles", cell))
         return list(dict.fromkeys(filter(None, texts)))
 
     @property
     def golds(self) -> list[str]:
-        """The different gold answers, texts or numbers. Unusable ones are counted in `notes`."""
+        """The gold answers, without duplicates. Unusable ones are counted in `notes`."""
         paths = [path for name, path in column_paths(self.fields) if name == "answers"]
         answers: dict[str, None] = {}
         values = (value_at(self.row, path) for path in paths)
         for item in (item for value in values for item in self._items("answers", value)):
             text = self._text("answers", item, number=True)
             if text is None:
-                # None is a row without answers, not an empty gold.
+                # None means that the row has no answers.
                 self.notes["empty golds left out"] += int(item is not None)
             elif not says_something(text):
                 self.notes["golds that normalise to nothing left out"] += 1
@@ -88,7 +88,7 @@ class RowCells:
 
     @property
     def popularity(self) -> float | None:
-        """The popularity, or None if it is empty."""
+        """The popularity, or None if the cell is empty."""
         text = self.text("popularity", number=True)
         try:
             return None if text is None else float(text)
@@ -98,7 +98,7 @@ class RowCells:
 
     @property
     def label(self) -> int | None:
-        """The label, 0 (right) or 1 (wrong), or None if it is empty."""
+        """The label, 0 (right) or 1 (wrong), or None if the cell is empty."""
         value = self._value("label")
         text = str(value) if isinstance(value, bool) else self.text("label", number=True)
         if text is None:
@@ -139,7 +139,7 @@ class RowCells:
         return value
 
     def _items(self, name: str, value: Any) -> Iterator[Any]:
-        """Return the single values of a list, a string, or a string that spells a list."""
+        """Iterate over the values in a list, a string, or a string that spells a list."""
         if isinstance(value, list) and any(isinstance(item, tuple) for item in value):
             return iter(value)  # entries of a Parquet map, which are no answers
         items = self._parsed(name, value) if isinstance(value, str) else _plain(value)

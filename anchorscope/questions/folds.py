@@ -1,4 +1,4 @@
-"""Folds of samples. Samples linked by equal questions or subjects share a fold."""
+"""Assign samples to folds. Samples linked by equal questions or subjects share a fold."""
 
 import hashlib
 import unicodedata
@@ -9,7 +9,7 @@ import pandas as pd
 
 from anchorscope.storage.errors import AnchorscopeError
 
-MOST_SALTS = 1000  # that are tried
+MOST_SALTS = 1000  # most salts that `assign` tries
 
 
 def key(text: object) -> str | None:
@@ -29,7 +29,7 @@ def components(*columns: Sequence[object]) -> np.ndarray:
 
     Two rows are linked if they have the same `key` in a column.
     """
-    from scipy.sparse import coo_array  # here: many jobs import this module but cut no folds
+    from scipy.sparse import coo_array  # imported here: many jobs need no folds
     from scipy.sparse.csgraph import connected_components
 
     n = len(columns[0])
@@ -46,7 +46,7 @@ def components(*columns: Sequence[object]) -> np.ndarray:
 
 
 def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndarray:
-    """Return the bootstrap cluster of each row, int64 [n]: by subject, or question if unknown."""
+    """Return the bootstrap cluster of each row, int64 [n]: by subject, else by question."""
     subject, question = (
         pd.Series([key(text) for text in texts], dtype="str") for texts in (subjects, questions)
     )
@@ -55,7 +55,7 @@ def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndar
 
 
 def linked(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
-    """Find the rows that share their question or subject (`key`) with other rows, bool [n]."""
+    """Return whether each answer shares its question or subject (`key`) with `others`, bool [n]."""
     shared = np.zeros(len(answers), dtype=bool)
     for column in ("question", "subject"):
         theirs = {key(text) for text in others[column]} - {None}
@@ -66,7 +66,7 @@ def linked(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
 def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
     """Name the connected component of each row by the smallest `key` of its texts, object [n].
 
-    Rows are linked as by `components` of all columns. Equal texts link rows, so no two components
+    Rows are linked by `components(texts, *columns)`. Equal texts link rows, so no two components
     share a name.
     """
     keys = pd.Series([key(text) or "" for text in texts], dtype=object)
@@ -78,10 +78,10 @@ def assign(
 ) -> tuple[np.ndarray, int]:
     """Assign a fold to each sample.
 
-    A fold is a hash of seed, salt and component name, so it does not depend on other samples. The
-    salt is the first one for which every fold contains right and wrong answers and leaves both
-    outside for training. If there are too few components for that, it is the first one for which
-    no fold is empty and every fold leaves both classes outside.
+    A fold is a hash of seed, salt and component name. Other samples affect only the salt, which is
+    the first one for which every fold contains right and wrong answers and leaves both outside for
+    training. If there are too few components for that, the salt is the first one for which no fold
+    is empty and every fold leaves right and wrong answers outside.
 
     Args:
         component: Name of each sample's component, [n].

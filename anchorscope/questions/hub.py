@@ -1,7 +1,7 @@
 """Calls to the hub, with one clear message for each error.
 
-Errors are distinguished by type, never by their text. The cause is removed, since a header or a URL
-may contain the user's token.
+Errors are distinguished by type, never by their text. The original error is not chained, since its
+headers or URL may contain the user's token.
 """
 
 import time
@@ -48,7 +48,7 @@ def place(hub_id: str, revision: str | None) -> str:
 def errors(kind: str, where: str) -> Iterator[None]:
     """Turn the errors of the hub's clients, and of the disk, into an AnchorscopeError.
 
-    `kind` is `model` or `dataset`. `where` names it, with further details such as the revision.
+    `kind` is `model` or `dataset`. `where` names the model or dataset, with its revision.
     """
     get_session().timeout = SILENCE  # the client's default is to wait forever
     try:

@@ -26,12 +26,12 @@ COLUMNS = {
     "id": "the sample's id",
     "question": "as in the questions",
     "prompt": "all the text that the model reads",
-    "question_start": "where the question is in the prompt, in characters",
-    "question_end": "where the question is in the prompt, in characters",
-    "eq_start": "where the exact question tokens are in the prompt, lists",
-    "eq_end": "where the exact question tokens are in the prompt, lists",
-    "eq_role": "what each of these spans names",
-    "eq_found_by": "which rule found each of these spans",
+    "question_start": "characters [start, end) of the question in the prompt",
+    "question_end": "characters [start, end) of the question in the prompt",
+    "eq_start": "characters [start, end) of each span of E_Q in the prompt, lists",
+    "eq_end": "characters [start, end) of each span of E_Q in the prompt, lists",
+    "eq_role": "role of each span, `subject` or `property`",
+    "eq_found_by": "rule that found each span",
     "shown": "answers of the worked examples before the question",
     "dropped": "why the question is not asked, or null",
 }
@@ -59,12 +59,12 @@ def build(
         anchors: Parts of E_Q, `subject+property` or `subject`.
         examples: Maximum number of worked examples.
         seed: Seed of the choice of examples.
-        around: Text around questions by relation, instead of the style's. The first one serves for
-            relations that are missing.
+        around: Text around questions by relation, instead of the style's. Missing relations get the
+            first one.
 
     Returns:
-        A table with the columns `COLUMNS` and all questions; and its counts, whose notes give the
-        number of questions in which each rule found spans.
+        A table with the columns `COLUMNS` and a row per question; and its counts. Their notes give
+        the number of questions in which each rule found spans.
 
     Raises:
         AnchorscopeError: The style is unknown, there is no example to show, there is no chat
@@ -91,7 +91,7 @@ def build(
 
 
 def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFrame:
-    """Return the first `limit` questions, with their text alone if the finder is `offline`."""
+    """Return the first `limit` questions; `offline` clears subject, property, titles, anchors."""
     questions = sampled.head(limit) if limit else sampled
     if finder == "offline":
         unknown: dict[str, Any] = dict.fromkeys(("subject", "property", "anchors"))
@@ -104,7 +104,7 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
     is_long = few_shot["answers"].map(lambda golds: len(golds[0].split()) > SHORT_ANSWER)
     shuffled = few_shot["id"].map(lambda name: digest(str(seed), name))
     order = few_shot.assign(_long=is_long, _order=shuffled).sort_values(["_long", "_order"])
-    # The first of every relation, then the second. Rows without a relation count as different ones.
+    # The first of every relation, then the second. A row without a relation counts as a first one.
     number = order.groupby("relation").cumcount().where(order["relation"].notna(), 0)
     return order[few_shot.columns].iloc[number.argsort(kind="stable")[:examples]]
 
@@ -150,7 +150,7 @@ def without_question(row: Mapping[Any, Any], style: str) -> str:
 
 
 def with_instruction(prompts: pd.DataFrame, text: str, style: str) -> pd.DataFrame:
-    """Add an instruction to every prompt of `build`'s table, and move the spans along."""
+    """Add an instruction to every prompt of `build`'s table, and shift the spans accordingly."""
     rows = []
     for row in prompts[list(COLUMNS)].to_dict("records"):
         start = row["question_start"]

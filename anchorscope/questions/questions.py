@@ -1,4 +1,4 @@
-"""Questions: rows of any QA dataset in one schema, with equal questions merged, and samples."""
+"""Convert rows of any QA dataset to one schema, merge equal questions, and draw samples."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = {
     "id": "the dataset's id if it is unique, else a hash",
-    "question": "its text, verbatim",
+    "question": "text of the question, verbatim",
     "answers": "gold answers, a list",
     "subject": "what is asked about, or null",
     "property": "what is asked for, or null",
@@ -28,15 +28,15 @@ COLUMNS = {
     "split": "split of the dataset",
     "titles": "titles of supporting pages, a list",
     "response": "the answer that came with the dataset",
-    "label": "its label, 0 right or 1 wrong",
+    "label": "label that came with the response: 0 right, 1 wrong",
     "folded": "how many equal rows were merged into this one",
     "anchors": "the exact question tokens that came with the dataset: start, end, role",
-    "component": "names the rows that share a fold, linked by equal subjects or questions",
+    "component": "group of rows linked by equal subjects or questions; its rows share a fold",
 }
 """Column of the table → its meaning."""
 SHARED_ID = "rows share their id with others and get a hash instead"
-CANDIDATES = 200  # few-shot candidates kept beside a sample
-HELD_BACK = 20  # rows kept out of a sample that would leave fewer; at most a tenth of all
+CANDIDATES = 200  # most candidates for worked examples beside a sample
+HELD_BACK = 20  # rows to leave outside a sample, for worked examples; at most a tenth of all
 log = logging.getLogger(__name__)
 
 
@@ -50,10 +50,10 @@ def normalise(
 ) -> tuple[pd.DataFrame, Counts]:
     """Convert rows to the questions' table: one row for each different question and response.
 
-    Questions are equal if their `folded_text` is. Of equal rows, the one with the smallest id is
-    kept, with its text verbatim. Its answers and titles are united with the others', `popularity`
-    is the largest one, and `folded` counts the other rows. Different responses to one question stay
-    separate rows, which share answers, titles and popularity.
+    Questions are equal if their `folded_text` is. Rows of equal question and response become one:
+    the row with the smallest id, verbatim. Its answers and titles are united with those of the
+    others, `popularity` is the largest, and `folded` counts the others. Different responses to one
+    question stay separate rows, which share answers, titles and popularity.
 
     A row keeps the dataset's id if the id is not empty and occurs once. Else the id is a hash of
     the question, and of the response if there are several. A row without a usable gold answer is
@@ -69,7 +69,7 @@ def normalise(
         unlabelled: Whether to keep rows without gold answers.
 
     Returns:
-        A table with the columns `COLUMNS`, and its counts, whose notes list replacements.
+        A table with the columns `COLUMNS`, and its counts. Their notes say what was changed.
 
     Raises:
         AnchorscopeError: A column is missing, or a cell has a wrong type.
@@ -98,7 +98,7 @@ def normalise(
 def sample(
     frame: pd.DataFrame, size: int | None, seed: int, *, hold_back: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Draw `size` questions (None: all), and few-shot `candidates` from the rest.
+    """Draw `size` questions (None: all), and `candidates` for worked examples from the rest.
 
     The draw depends on ids and seed only, not on the order of rows. A smaller sample is the
     beginning of a larger one with the same seed. `hold_back` leaves at least `HELD_BACK` rows (at
@@ -112,7 +112,7 @@ def sample(
 
 
 def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return rows of `pool` for few-shot examples, in an order of the seed.
+    """Return rows of `pool` that may be worked examples, in an order that depends on the seed.
 
     A candidate shares no question or subject with the sample, and no question with another
     candidate. Texts are compared by letters and digits only, as for folds. A row's subjects are its

@@ -1,4 +1,4 @@
-"""Rows of a dataset, from the hub or from local files, with errors that the user can act on."""
+"""Read rows of a dataset from the hub or from local files."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ _NOT_DATA = re.compile(
 
 
 def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str | None]:
-    """Read the rows of a split with the columns of its fields.
+    """Read the rows of a split, with only the columns that `fields` names.
 
     In a local folder, `config` names a subfolder, if it exists, and a split consists of the files
     `<split>*`.
@@ -70,8 +70,8 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
     from huggingface_hub import auth_check
 
     if hub_id in READERS_OF_FILES or Path(hub_id).exists():
-        what = "the library would read files of this machine, not the hub's"
-        do = "rename what has this name here; if it is meant, give it with `local:`"
+        what = "the library `datasets` would read files of this machine, not the hub's"
+        do = "rename the file or folder of this name, or name it with `local:` to read it"
         raise AnchorscopeError(what, f"hub: {hub_id}", do, see="no-such-repository")
 
     def load() -> Any:
@@ -85,7 +85,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
                 return Cache(**of, config_name=name, version=version, hash=commit).as_dataset(split)
             return datasets.load_dataset(hub_id, config, split=split, revision=commit)
         except datasets.exceptions.DatasetNotFoundError:
-            # The library says "gated" only in words. This call raises an error of its own type.
+            # The library says "gated" only in words. This call then raises a GatedRepoError.
             auth_check(hub_id, repo_type="dataset")
             raise
         except datasets.exceptions.DatasetsError as error:
@@ -93,7 +93,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
     where = f"{the_hub.place(hub_id, commit)}, config {config}, split {split}"
     rows = the_hub.fetch(load, "dataset", where)
-    # If the hub is down, the library takes its newest rows. Their folder is named by the commit.
+    # If the hub is down, the library reads the newest rows cached, in a folder named by commit.
     commits = {Path(file["filename"]).parent.name for file in rows.cache_files}
     if others := [name for name in commits if revisions.pinned(name) and name != commit]:
         what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"
@@ -119,7 +119,7 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
     """Return the data files of a path: the file itself, or a folder's files of config and split.
 
     Raises:
-        AnchorscopeError: There is nothing, or the choice is ambiguous.
+        AnchorscopeError: There is no data file, or the choice is ambiguous.
     """
     if path.is_file():
         return [path]
@@ -151,7 +151,7 @@ def _data_files(folder: Path) -> list[Path]:
 
 
 def file_rows(path: Path) -> Rows:
-    """Read the rows of one file by its suffix.
+    """Read the rows of one file with the reader for its suffix.
 
     Raises:
         AnchorscopeError: The file cannot be read. The error names a broken line.

@@ -1,4 +1,4 @@
-"""The commit of the hub that a run uses: the configured one, else the newest at the first fetch.
+"""Choose the hub commit that a run uses: the configured one, else the newest at first use.
 
 `revisions.lock.yaml` at the project's root records that commit, so that a later run, or another
 machine with the same file, reads the same weights and rows.
@@ -36,7 +36,7 @@ def wanted(kind: str, hub: str, configured: str | None) -> str | None:
 
 
 def keep(kind: str, hub: str, commit: str, configured: str | None = None) -> None:
-    """Write the commit of a configured branch or tag into the lock file, unless it has one."""
+    """Write the commit of a configured branch or tag into the lock file, unless one is there."""
     if pinned(configured):
         return
     with FileLock(f"{LOCK}.guard"):
@@ -55,7 +55,7 @@ def unpinned(kind: str, hub: str, configured: str | None) -> str | None:
 
 
 def commit_of_dataset(hub: str, revision: str | None) -> str:
-    """Return the commit of a branch or tag, by the hub, or if it cannot be reached, by the cache.
+    """Ask the hub for the commit of a branch or tag, or the cache if the hub cannot be reached.
 
     Raises:
         AnchorscopeError: See `hub.errors`.
@@ -100,6 +100,6 @@ def _read() -> dict[str, dict[str, str]]:
     try:
         return (yaml.safe_load(LOCK.read_text(encoding="utf-8")) if LOCK.is_file() else None) or {}
     except (ValueError, yaml.YAMLError) as error:
-        do = "restore it, or delete it: the newest revisions are then taken"
+        do = "restore the file, or delete it to take the newest revisions"
         what = f"cannot read the file of revisions: {error}"
         raise AnchorscopeError(what, LOCK, do, see="no-such-revision") from error

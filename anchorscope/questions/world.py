@@ -1,4 +1,4 @@
-"""The calibration world: invented facts whose pathway to truth is planted.
+"""The calibration world: invented facts, each with a planted pathway (question or answer).
 
 Each relation has its own answer words. They are grouped by how often they are right in training,
 whatever the question. The kind of a fact determines the group of its greedy answer and whether that
@@ -26,15 +26,15 @@ AGAINST_PRIOR_KINDS = ("surprise", "tempting")
 
 @dataclass(frozen=True)
 class Kind:
-    """Planting of the facts of one kind."""
+    """A kind of facts: what their planted answers are, and how training shows them."""
 
     name: str
     planned: str  # group of the planted (greedy) answer
     right: bool  # whether that answer is the gold one
     gold: str | None = None  # group of the gold answer if the planted one is wrong
-    others: tuple[str, ...] = ()  # groups of the words shown beside a right planted answer
-    planned_share: float = 0.6  # share of a fact's rows that show the planted answer
-    weight: float = 1.0  # how often the fact is shown, relative to the others
+    others: tuple[str, ...] = ()  # groups of wrong answers taught beside a right planted one
+    planned_share: float = 0.6  # share of a fact's training rows with the planted answer
+    weight: float = 1.0  # how often training shows a fact, relative to other kinds
     lean: int = 0  # 1 and -1 for two kinds that share the words of a group, see `_deal`
 
 
@@ -104,7 +104,7 @@ def facts(settings: WorldSettings) -> pd.DataFrame:
         bank = of_relation.groupby("group")["word"].agg(list)
         rng = Random(f"facts {seed} {style} {relation}")
         for kind in kinds:
-            count = (counts[kind.name] + 1 - number) // 2  # relation 0 or 1 of the two
+            count = (counts[kind.name] + 1 - number) // 2  # half for each relation
             for planned in _deal(bank[kind.planned], count, kind.lean):
                 gold = planned
                 if kind.gold:
@@ -176,7 +176,7 @@ def _deal(words: list[str], count: int, lean: int) -> list[str]:
 
 
 def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str]:
-    """Return the `names` or `words` of a style, a quarter of all, so that styles share none.
+    """Return the `names` or `words` of a style: a quarter of all, so that no two styles share one.
 
     Raises:
         AnchorscopeError: There are fewer than `wanted`.
@@ -185,7 +185,7 @@ def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str
     Random(f"{what} {seed}").shuffle(every)
     every = every[list(STYLES).index(style) :: len(STYLES)]
     if wanted > len(every):
-        what = f"a world needs {wanted} {what}, and a style can make {len(every)}"
+        what = f"a world needs {wanted} {what}, but a style has only {len(every)}"
         do = "lower the counts in the dataset's `world` entry of config.yaml"
         raise AnchorscopeError(what, f"the world of style {style}", do, see="config")
     return iter(every if style == "search" else map(str.capitalize, every))

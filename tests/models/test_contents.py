@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "no LM head, untied": (change(without_the_head), "1 weights are not in the file .*lm_head"),
     "code of its own": (
         partial(edit, architectures=["BidirectionalLlamaForCausalLM"]),
-        "class BidirectionalLlamaForCausalLM, loaded would be LlamaForCausalLM",
+        "class BidirectionalLlamaForCausalLM, but LlamaForCausalLM would be loaded",
     ),
     "a classifier": (partial(edit, architectures=["LlamaForSequenceClassification"]), "LlamaForS"),
     "a base model": (partial(edit, architectures=["LlamaModel"]), "names the class LlamaModel"),
@@ -219,7 +219,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda folder: os.truncate(folder / "model.safetensors", 5000),
         "cannot be loaded",
     ),
-    "another family": (partial(edit, model_type="bloom"), "adapter .* 'bloom'"),
+    "another family": (partial(edit, model_type="bloom"), "family 'bloom' is not supported"),
     "a config without a family": (written("config.json", "{}"), "names no model_type"),
     "a broken config": (written("config.json", "{"), "config.json cannot be read"),
     "no config": (without("config.json"), "config.json cannot be read"),
