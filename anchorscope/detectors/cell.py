@@ -35,7 +35,7 @@ class DetectionCell:
     device: str = "cpu"
 
     def lacks(self, method: Method) -> list[str]:
-        """Return what a method needs and was not measured."""
+        """Return the needs of a method that were not measured."""
         measured = {
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
@@ -71,7 +71,7 @@ def read(
 ) -> DetectionCell:
     """Read a cell from a folder of activations.
 
-    For the answers see `activations.measured`. Every method uses the folds of the stored probes.
+    The answers come from `activations.measured`. Every method uses the folds of the stored probes.
     `outputs` are token probabilities, with `id`, `condition` and the columns of `output`.
 
     Raises:
@@ -81,7 +81,7 @@ def read(
     settings = settings.model_copy(update={"scoring": "calibrated"})
     design = probes.design(kept(answers), settings, where)
     rows = design.in_order(kept(answers))
-    if not calibrated:  # the same outer folds, with the inner ones that such probes lack
+    if not calibrated:  # the probes have no inner folds; the outer folds stay
         design = fitting.design(rows, settings, where)
     names = [*dict.fromkeys((readout, *({before_answer(readout)} & probes.fitted.keys())))]
     cut = not rows["n_blocked_knockout"].isna().all()
@@ -103,7 +103,7 @@ def _samples(
     readouts: Sequence[str],
     outputs: pd.DataFrame | None,
 ) -> Samples:
-    """Return what was measured of these samples under a condition."""
+    """Return text, states and token probabilities of these samples under a condition."""
     ids = text["id"].astype(str).to_numpy(dtype=object)
     states = {name: _states(folder, name, condition, ids) for name in readouts if len(ids)}
     if outputs is not None:
@@ -120,7 +120,7 @@ def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -
 
 
 def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: object) -> np.ndarray:
-    """Return the places of samples among the measured ids, int64 [ids]; refuse if some lack."""
+    """Return the index of each sample among the measured ids, int64 [ids]; raise if one lacks."""
     places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
     if (places < 0).any():
         missing = ids[places < 0]

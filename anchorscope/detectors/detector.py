@@ -1,4 +1,4 @@
-"""A detector of wrong answers: a probe of one layer, with its model and prompt, in a folder."""
+"""A detector of wrong answers: a probe of one layer, and the model and prompt that it is for."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ FILE = "detector.json"
 COLUMNS = ("id", "question", "response", "ea_text", "p_wrong", "p_balanced", "dropped")
 """Columns of `Detector.score`, see docs/figures.md#using-the-result."""
 TOLERANCE = 0.1
-"""Largest median change of the references' logits, in standard deviations of these logits."""
+"""Largest allowed median change of the references' logits, in their standard deviations."""
 REFERENCES = 8
-"""Number of references that a detector stores."""
+"""Number of answers whose logits a detector stores, to recognise its model."""
 FIELDS = {"answer": "response"} | {
     name: name for name in ("question", "subject", "property", "relation")
 }
@@ -59,7 +59,7 @@ class Origin:
 
     @classmethod
     def of(cls, loaded: Loaded, *asked: Any) -> Self:
-        """Describe a model in memory, with the last three fields as given in `asked`."""
+        """Describe a model in memory. `asked` are the last three fields."""
         model, config = loaded.model, loaded.model.config
         shape = shape_of(config.to_dict(), "model")
         name, commit = model.name_or_path or None, getattr(config, "_commit_hash", None)
@@ -76,10 +76,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Detector:
-    """Score answers of one model.
+    """A linear detector of the wrong answers of one model.
 
-    The logit, `weights` · state + `bias`, is the log-odds of *wrong* at the share of wrong answers
-    that the probes were fitted to.
+    The logit, `weights` · state + `bias`, is the log-odds of *wrong*, given the share of wrong
+    answers among the samples that the probes were fitted to.
     """
 
     origin: Origin
@@ -120,13 +120,13 @@ class Detector:
             batch_tokens: Most tokens in a batch. The default depends on the device.
 
         Returns:
-            One row per given row, in their order: `COLUMNS`. `p_wrong` is the probability at the
-            share of wrong answers that the probes were fitted to, `p_balanced` at one half. Both
-            are blank if the answer was dropped. `dropped` then holds the reason.
+            One row per given row, in their order: `COLUMNS`. `p_wrong` is the probability
+            given the share of wrong answers in the cell, `p_balanced` given that half are wrong.
+            Both are blank if the answer was dropped. `dropped` then holds the reason.
 
         Raises:
-            AnchorscopeError: The model, tokenizer or chat template is another one, or the rows
-                cannot be read.
+            AnchorscopeError: The model, tokenizer or chat template is not the detector's, or the
+                rows cannot be read.
         """
         loaded = loading.wrapped(model, tokenizer, batch_tokens=batch_tokens)
         self._check_model(loaded)
@@ -154,7 +154,7 @@ class Detector:
         except ValidationError as error:
             first = error.errors()[0]
             why = " ".join([*map(str, first["loc"]), first["msg"]])
-        what, do = f"this is no detector: {why}", "name a folder that `detectors` has made"
+        what, do = f"this is no detector: {why}", "name a folder that the target `detectors` wrote"
         raise AnchorscopeError(what, folder, do, see="detector")
 
     def _check_model(self, loaded: Loaded) -> None:
@@ -169,9 +169,9 @@ class Detector:
             # The median is NaN, and refused, if no reference can be read.
             if np.abs(found - wanted).median() <= TOLERANCE * wanted.std():
                 return
-            why = "answers that the detector was fitted to get other scores"
+            why = "the answers stored in the detector get different scores"
         what = f"this is not the model, tokenizer or chat template of the detector: {why}"
-        do = f"use its own ({self.origin.model}), or make a detector for this model"
+        do = f"use the detector's ({self.origin.model}), or make a detector for this model"
         raise AnchorscopeError(what, "model", do, see="detector")
 
     def _scored(
@@ -214,7 +214,7 @@ def _named(shape: tuple[str, int, int]) -> str:
 
 
 def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row per given row, from answers numbered by their ids. Equal rows share one."""
+    """Return one row per given row, from answers with row numbers as ids; equal rows share one."""
     rows = pd.DataFrame(list(given)).reindex(columns=["id", "question", "response"])
     texts = rows[["question", "response"]].astype(object).fillna("").astype(str)
     keys = [texts["question"].map(folded_text), texts["response"].str.strip()]

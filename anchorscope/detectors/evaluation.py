@@ -1,4 +1,4 @@
-"""The table of detection: metrics of each detector on every bootstrap draw, and differences."""
+"""Table `detection`: metrics of each detector with intervals, and paired differences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anchorscope.probes.intervals import ratio
 from anchorscope.probes.samples import sigmoid
 
 REFERENCES = ("probe", "text", "output", "question", "answer", "response", "before")
-"""Detectors that the others are compared with, in pairs."""
+"""Detectors with which all other detectors are compared, on the same samples."""
 METRICS = ("auroc", "auprc", "brier", "ece")
 
 
@@ -50,15 +50,15 @@ class DetectionScores:
 def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
     """Return the clean scores of one read-out, in the order of `samples.in_order`.
 
-    `rows` have `out_of_fold.COLUMNS`. Answers without scores were not measured.
+    `rows` have `out_of_fold.COLUMNS`. Answers without scores are left out.
 
     Raises:
-        AnchorscopeError: The rows have other samples than the answers.
+        AnchorscopeError: A scored sample has no answer, or two scores of one detector.
     """
     ordered = samples.in_order(answers[answers["id"].isin(rows["id"].unique())])
     clean = rows[rows["condition"] == "clean"].astype({"detector": str})
     if len(ordered) < rows["id"].nunique() or clean.duplicated(["detector", "id"]).any():
-        raise samples.mismatch("a sample is scored without answer, or twice", "detection")
+        raise samples.mismatch("a scored sample has no answer, or two scores", "detection")
     wide = clean.pivot(index="id", columns="detector", values=["rank", "s"]).loc[ordered["id"]]
     rank, s = (
         {name: wide[column, name].to_numpy(np.float64) for name in clean["detector"].unique()}
@@ -70,8 +70,8 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
 def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
     """Return a row of `COLUMNS` per detector and metric, with clustered intervals.
 
-    Differences between detectors are paired, on the samples that both have scored. A `vs_probe`
-    above 0 means that the metric is larger than the probe's.
+    Differences between detectors are paired, on the samples that both have scored. If `vs_probe`
+    is above 0, the metric is larger than the probe's.
     """
     drawn, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
 
@@ -111,7 +111,7 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
 
     `rank` orders the answers, higher for more likely wrong, and gives `auroc` and `auprc` (average
     precision at finding wrong answers). The logits `s` give `brier` and `ece`. z is 1 for a wrong
-    answer, [n] each. The weights say how often each answer was drawn, [draws, n].
+    answer, [n] each. `weights` count how often each answer was drawn, [draws, n].
     """
     everyone, wrong = weights.sum(1), weights @ z
     both_classes = (wrong > 0) & (wrong < everyone)
@@ -127,8 +127,8 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
 def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the expected calibration error of p = P(z = 1) [n] in each draw, [draws].
 
-    It is the mean |share of z = 1 − mean p| over ten bins of p of equal width, weighted by their
-    size (Naeini et al., 2015, for one class). Weights are [draws, n].
+    The error is the mean |share of z = 1 − mean p| over ten bins of p of equal width, weighted by
+    bin size (Naeini et al., 2015, for one class). Weights are [draws, n].
     """
     bins = np.minimum((p * 10).astype(np.int64), 9)
     in_bin = (bins[:, None] == np.arange(10)) * (z - p)[:, None]

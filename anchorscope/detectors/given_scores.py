@@ -1,4 +1,4 @@
-"""Scores from elsewhere, such as semantic entropy, which join the tables by id."""
+"""Scores that the user gives in a file, such as semantic entropy, matched to samples by id."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FIELDS = ("id", "detector", "score")
 def read(path: str) -> pd.DataFrame:
     """Read given scores, with `FIELDS`, from a file in any format of a dataset.
 
-    Scores are higher for *wrong*.
+    Higher scores mean that an answer is more likely wrong.
 
     Raises:
-        AnchorscopeError: The file cannot be read, a field is missing, a score is no number, a
-            detector has two scores for one answer or the name of a method.
+        AnchorscopeError: The file cannot be read, a field is missing, a score is no number, or a
+            detector has two scores for one answer, or the name of a method.
     """
     rows = pd.DataFrame(file_rows(Path(path)), dtype=object)
     if missing := [name for name in FIELDS if name not in rows]:
@@ -35,7 +35,7 @@ def read(path: str) -> pd.DataFrame:
     for what, bad in (
         ("a score is no number", ~np.isfinite(score)),
         ("an answer has two scores", rows.duplicated(["id", "detector"])),
-        ("the detector's name is one of the methods'", rows["detector"].isin(METHODS)),
+        ("a detector has the name of a method", rows["detector"].isin(METHODS)),
     ):
         if bad.any():
             line = int(bad.argmax())
@@ -46,19 +46,19 @@ def read(path: str) -> pd.DataFrame:
 def scores(
     cell: DetectionCell, rows: pd.DataFrame, where: str
 ) -> tuple[pd.DataFrame, Mapping[str, int]]:
-    """Calibrate given scores of a cell's samples, each fold on the other folds.
+    """Calibrate given scores of a cell's samples. Each fold is calibrated on the other folds.
 
     Returns:
         The scores with `out_of_fold.COLUMNS`, and the numbers of rows that were given, and that
         matched no sample.
 
     Raises:
-        AnchorscopeError: No row matches, or the scored answers are of one class outside a fold.
+        AnchorscopeError: No row matches, or outside a fold all scored answers have one label.
     """
     places = pd.Index(cell.design.ids).get_indexer(pd.Index(rows["id"]))
     matching = rows.assign(place=places)[places >= 0]
     if matching.empty:
-        raise _broken(f"none of the {len(rows)} ids is a sample's", where)
+        raise _broken(f"none of the {len(rows)} ids is the id of a sample", where)
     frames = [
         _calibrated(cell, str(detector), of_detector, where)
         for detector, of_detector in matching.groupby("detector", sort=False)

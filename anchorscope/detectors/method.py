@@ -1,4 +1,4 @@
-"""The interface of a detection method: fitted to labelled answers, it returns a scorer of others.
+"""Interface of a detection method, which is fitted to labelled answers and returns a scorer.
 
 A scorer never sees a label, so its scores cannot depend on the label of an answer that it scores.
 """
@@ -19,7 +19,7 @@ from anchorscope.passes.features import Features, reordered
 from anchorscope.probes.fitting import Fitted, ProbeSettings
 
 TEXT_COLUMNS = ("id", "question", "subject", "relation", "ea_text", "response")
-"""Columns of an answer that a method may see. They exclude labels and all that decides them."""
+"""Columns of an answer that a method may see. They do not include or determine labels."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,16 @@ class Samples:
 
 @dataclass(frozen=True)
 class Training:
-    """Labelled answers to fit a method to. A method makes its choices on the inner folds."""
+    """Labelled answers to fit a method to. Methods tune and calibrate on the inner folds."""
 
     samples: Samples
     label: np.ndarray  # 1 for a wrong answer, int64 [n]
-    inner: np.ndarray  # inner fold of each sample, int64 [n]; linked samples share one
+    inner: np.ndarray  # inner fold, int64 [n]; the same for a shared subject or question
     settings: ProbeSettings  # settings of the probes: penalties, seed
     knockout: Features | None = None  # states of the read-out under the knockout
     fitted: Mapping[str, Fitted] = field(default_factory=dict)
-    """Read-out → probes of these samples and labels, [layers, 1], at balanced prior. Probes that
-    are not here are fitted when a method needs them.
+    """Read-out → calibrated probes of these samples and labels, [layers, 1]. Probes of other
+    read-outs are fitted when a method needs them.
     """
     device: str = "cpu"
 
@@ -90,7 +90,7 @@ class Training:
         )
 
     def labelled(self, label: np.ndarray) -> Training:
-        """Return the samples with other labels, int64 [n], such as their pathway."""
+        """Return the samples with other labels, int64 [n], such as the pathways."""
         return replace(self, label=label, fitted={})
 
 
@@ -109,7 +109,7 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class Unsupervised(Protocol):
-    """A scorer that has learned only its calibration."""
+    """A scorer of which only the calibration is fitted to labels."""
 
     def raw(self, samples: Samples, /) -> np.ndarray:
         """Return the score before calibration, higher for more likely wrong, float64 [n]."""

@@ -1,6 +1,6 @@
 """Out-of-fold scores: the method that scores a sample has seen neither it nor its subject.
 
-The folds are the ones of the stored probes.
+The folds are those of the stored probes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from anchorscope.storage.progress import Progress
 COLUMNS = ("id", "readout", "detector", "condition", "fold", "s", "rank", "partner", "source")
 """`s` is a logit of *wrong* at the share of wrong answers in the training fold. `rank` orders the
 samples of all folds: `s` minus the log-odds of that share, which makes folds comparable. For
-methods that learn only their calibration, `rank` is the score before it. `condition` is `clean`,
-or `crossed` for the same answer after the question of `partner` (an id). `source` names what
-partners have in common, see `passes.partners.Crossing`.
+methods that learn only their calibration, `rank` is the uncalibrated score. `condition` is `clean`,
+or `crossed` for the same answer after the question of `partner` (an id). `source` says where the
+partners' relations come from, see `passes.partners.Crossing`.
 """
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
     """Fit each method to every outer training fold, and score the samples outside of it.
 
-    Methods that need what was not measured are left out and named in the log. Return a row of
+    Methods whose needs were not measured are left out and named in the log. Return a row of
     `COLUMNS` per sample, method and condition, in the order of the samples.
     """
     for method in methods:

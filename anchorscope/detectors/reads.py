@@ -1,4 +1,4 @@
-"""Split of each detector's logit into question, answer and pair, as in `crossing`."""
+"""Split each detector's logit into question, answer and pair term, as in `crossing`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ COLUMNS = (
 def table(
     rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
 ) -> pd.DataFrame:
-    """Split the logit of each detector that was scored after both questions.
+    """Split the logit of each detector that scored answers after both questions.
 
-    The shares are shares of the mean squares of the terms over right answers in pairs. They add up
-    to 1. Intervals hold the detectors fixed. `rows` come from `out_of_fold.scores` at this
-    read-out. Return a row of `COLUMNS` per detector, none without pairs.
+    Each term's share is its share in the sum of the terms' mean squares over pairs of right
+    answers. Intervals hold the detectors fixed. `rows` come from `out_of_fold.scores` at this
+    read-out. Return a row of `COLUMNS` per detector, or no rows if there are no pairs.
 
     Raises:
         AnchorscopeError: Scores and answers have different samples.

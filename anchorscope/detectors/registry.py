@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from anchorscope.detectors.method import Fit
 
 Need = Literal["before", "knockout", "p-true"]
-"""Measurements that some cells lack: the clean states at the prompt's end, the states under the
-knockout, the model's own verdict on its answer.
+"""Measurements that some cells lack: clean states at the prompt's end (`before`), states under the
+knockout, and the probability that the model calls its answer true (`p-true`).
 """
 
 
@@ -86,11 +86,11 @@ def named(names: Collection[str] | None) -> list[Method]:
 
 
 def label_of(detector: str) -> str:
-    """Return the label of a method in pictures; a given detector keeps its own name."""
+    """Return the label of a method in pictures; a detector with given scores keeps its name."""
     return METHODS[detector].label if detector in METHODS else detector
 
 
 def in_order(detectors: Iterable[str]) -> list[str]:
-    """Return each name once: methods in the order of the registry, then given detectors."""
+    """Return each name once: methods in the order of the registry, then other detectors."""
     there = list(dict.fromkeys(map(str, detectors)))
     return [name for name in METHODS if name in there] + [n for n in there if n not in METHODS]

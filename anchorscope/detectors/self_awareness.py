@@ -22,7 +22,7 @@ from anchorscope.probes import intervals, samples
 
 PREDICTORS = ("states", "text", "score")
 """Predictors of the pathway: the clean states of any layer; the text of question and response; and
-the probe's logit, its size and the predicted class, which largely determine what flips.
+the probe's logit, its absolute value and the predicted class, which largely determine what flips.
 """
 SCORES = ("id", "readout", "predictor", "fold", "flips", "rank")
 """Columns of `predictions`."""
@@ -35,7 +35,7 @@ COLUMNS = (
 def predictions(cell: DetectionCell) -> pd.DataFrame:
     """Predict pathways out of fold; return a row of `SCORES` per sample and predictor.
 
-    There are no rows without a knockout. If the training samples of a fold all use one pathway, its
+    Without a knockout there are no rows. If the training samples of a fold all use one pathway, its
     samples get equal ranks.
     """
     if cell.knockout is None:
@@ -79,7 +79,7 @@ def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str
 
 
 def _decided_by(s: np.ndarray) -> np.ndarray:
-    """Return the score, its size, and the predicted class, float64 [n, 3]."""
+    """Return the score, its absolute value, and the predicted class, float64 [n, 3]."""
     return np.column_stack([s, np.abs(s), s > 0])
 
 

@@ -58,8 +58,8 @@ def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame
 def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndarray:
     """Return the probability that the model calls each answer true, float64 [n].
 
-    It is the probability between the two letters alone. It is averaged over both orders, because
-    models prefer a letter.
+    The probabilities of the two letters are scaled to sum to 1. The result is averaged over both
+    orders of the options, because models prefer one letter.
     """
     means = np.zeros(len(pairs))
     for first, second in ORDERS:
@@ -75,9 +75,9 @@ def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndar
 
 
 def choice(loaded: Loaded, text: str, style: str) -> tuple[tuple[int, ...], tuple[int, int]]:
-    """Return the tokens of a question about (A) and (B), and the next tokens that tell A from B.
+    """Return the tokens of a prompt with options (A) and (B), and the next token of each option.
 
-    What both answers begin with, such as a blank and a bracket, belongs to the question.
+    Tokens that both options begin with, such as a blank and a bracket, belong to the prompt.
     """
     how = style_of(style)
     asked = how.message(text, loaded.tokenizer)

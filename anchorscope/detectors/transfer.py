@@ -1,4 +1,4 @@
-"""Transfer: detectors fitted on one dataset and tested on another, of the same model."""
+"""Transfer: detectors fitted to one dataset and tested on another dataset of the same model."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def table(
     bootstrap: Bootstrap,
     seed: int,
 ) -> pd.DataFrame:
-    """Test every detector on every dataset, fitted to each dataset.
+    """Fit every detector to each dataset, and test it on every dataset.
 
-    Layer, penalty and calibration are learned from the dataset that a detector is fitted to. Tested
-    samples that share their question or subject with it are left out and counted. `vs_own` is the
-    AUC minus the out-of-fold AUC of the tested dataset's own detector, on the same samples.
+    Layer, penalty and calibration are learned from the training dataset. Tested samples that share
+    their question or subject with this dataset are left out and counted. `vs_own` is the AUC minus
+    the out-of-fold AUC of the tested dataset's own detector, on the same samples.
 
-    `cells` are all of one model and read-out, and `out_of_fold` the rows of `out_of_fold.scores`
-    there, by dataset. Return a row of `COLUMNS` per pair of datasets and detector.
+    `cells` and `out_of_fold`, the rows of `out_of_fold.scores`, are by dataset, at one model and
+    read-out. Return a row of `COLUMNS` per pair of datasets and detector.
     """
     fitted, rows = dict[str, dict[str, Scorer]](), []
     for name, cell in cells.items():

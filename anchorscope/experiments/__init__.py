@@ -1,5 +1,5 @@
-"""Experiments: tables with clustered intervals, and their charts, from scores, draws and floors.
+"""Experiments turn scores into tables with clustered intervals, and these tables into charts.
 
-The modules here are shared by all experiments: record, registry, joined tables, scored passes. Each
-experiment has a folder.
+Each experiment has a folder. The modules here serve all experiments: records, the registry, joined
+tables, and passes that are scored with the stored probes.
 """

@@ -1,4 +1,4 @@
-"""Rows with intervals for groups of samples, for the tables of every experiment."""
+"""Make rows with intervals for groups of samples, for the tables of all experiments."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,14 +31,14 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Group:
-    """Samples that share a row at every layer."""
+    """Samples that share one row per layer in a table."""
 
     columns: Columns  # names and facts of the group
     members: np.ndarray  # its samples, for each way to form the group, bool [ways, layers, n]
     support: np.ndarray  # samples whose number decides `thin`, bool [ways, layers, n]
     quantities: Mapping[str, Quantity]  # column → mean over some of the members
     averages: Mapping[str, Means] = field(default_factory=dict)  # means without an interval
-    ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # column → two quantities
+    ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # column → part, whole
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Analysis:
     answers: pd.DataFrame  # the samples, see `samples.in_order`
     drawn: ClusterDraws
     floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None if unknown
-    # scores of refitted probes and floors; None holds probes and floors fixed
+    # scores of refitted probes and floors; if None, intervals hold probes and floors fixed
     refits: Draws | None = None
     level: float = 0.95  # level of the intervals
     min_n: int = 20  # a row with fewer samples is `thin`
@@ -69,8 +69,8 @@ class Analysis:
     def cell_strength(self) -> Strength:
         """Strength of the read-out as a whole, with each sample scored at its own fold's layer.
 
-        No sample takes part in the choice of the layer that scores it. `signal` is the claim that
-        the probe beats the floors: p of the margin is below 1 - `level`.
+        No sample takes part in the choice of the layer that scores it. `signal` tells whether the
+        probe beats .6 and all text models: the p-value of the margin is below 1 - `level`.
         """
         found = self._strength(lambda readout: readout.own[None])
         return {**found, "signal": found["margin_p"] < 1 - self.level}
@@ -106,8 +106,8 @@ class Analysis:
     ) -> pd.DataFrame:
         """Return a table with a row for each group and layer, and these columns.
 
-        `groups` forms the groups of a read-out, and again with the scores of each refit. It reads
-        the conditions `refitted`. Without any, intervals hold the probes fixed.
+        `groups` forms the groups of a read-out. It is called again with the scores of each refit
+        under the conditions `refitted`. Without any, intervals hold the probes fixed.
         """
         refits = None
         if self.refits is not None and refitted:
@@ -168,7 +168,7 @@ def analyses(
     Answers have id, question, subject and label. `settings` are further fields of `Analysis`.
 
     Raises:
-        AnchorscopeError: Scores and answers are not of the same samples.
+        AnchorscopeError: Scores and answers have different samples.
     """
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
@@ -193,7 +193,7 @@ def stacked(frames: Sequence[pd.DataFrame], columns: Iterable[str] = ()) -> pd.D
 
 
 def anchored(flips: np.ndarray) -> dict[str, np.ndarray]:
-    """Return anchor → its members, bool in the shape of `flips`."""
+    """Map each anchor (`Q`, `A`, `all`) to its members, bool in the shape of `flips`."""
     return {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}
 
 
@@ -207,6 +207,6 @@ def _mean_of_ways(counts: np.ndarray) -> np.ndarray:
 
 
 def partner_places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
-    """Return the place of each sample's partner among the answers, int64 [n]; -1 without one."""
+    """Return the index of each sample's partner in the answers, int64 [n]; -1 without a partner."""
     ids = pd.Index(answers["id"].astype(str))
     return ids.get_indexer(pd.Index(partners.astype(str)))

@@ -11,10 +11,10 @@ def with_interval(column: str, meaning: str) -> dict[str, str]:
     return {column: meaning} | interval_of(column, column)
 
 
-READOUT_COLUMNS = {"site": "where in a block", "position": "at which token", "layer": "the layer"}
+READOUT_COLUMNS = {"site": "attn, mlp or resid", "position": "such as final", "layer": "the layer"}
 SIZE_COLUMNS = {"n": "samples of the group", "n_paired": "samples of the group that count"}
 GROUP_COLUMNS = {
-    "label": "`all`, `0` right or `1` wrong answers",
+    "label": "label of the samples: `0` right, `1` wrong, or `all`",
     "anchor": "`Q`, `A` or `all`, by the knockout's flips at that layer",
     **SIZE_COLUMNS,
 }
@@ -40,14 +40,14 @@ RECURRING = {
     "condition": "what was blocked or swapped",
     "fold": "the sample's outer fold",
     **GROUP_COLUMNS,
-    "n_clusters": "subjects or questions among them",
+    "n_clusters": "number of clusters that share a subject or question",
     **FLAG_COLUMNS,
     "probe_auc": "AUC of the clean probe",
     **interval_of("probe_auc", "auc"),
-    "signal": "whether the AUC is significantly above 0.6 and above every floor that applies",
-    "floor": "the hardest floor",
-    "floor_auc": "AUC of that floor",
-    **with_interval("gain", "AUC of the probe minus the AUC of the floor, paired"),
+    "signal": "whether the AUC is significantly above 0.6 and above every text model that applies",
+    "floor": "the hardest text model, which the probe beats least clearly",
+    "floor_auc": "AUC of this text model",
+    **with_interval("gain", "`probe_auc` minus `floor_auc`, paired"),
     "delta_p": "mean ΔP, under the knockout unless `condition` says otherwise",
     **interval_of("delta_p", "ci"),
     "flip_share": "share of flips, under the knockout unless `condition` says otherwise",

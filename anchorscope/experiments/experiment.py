@@ -22,8 +22,8 @@ Need = Literal["prompts", "gradients", "floors"]
 """Inputs that an experiment may need beside answers, probes and scores:
 
 - `prompts`: the text of the main run's prompts, `Cell.prompts`.
-- `gradients`: the model with weights that take gradients and attention that can be read.
-- `floors`: what text alone tells; the table's `Analysis.strength` then knows the signal.
+- `gradients`: a model whose weights take gradients and whose attention can be read.
+- `floors`: scores of text models, which `Analysis.strength` compares with the probe.
 """
 
 
@@ -44,14 +44,14 @@ for each sample, condition, draw, read-out and layer: `measured.COLUMNS`, and co
 Table = Callable[["Analysis", "MeasuredRows"], "pd.DataFrame"]
 """The functions `table` and `per_sample` in `table.py` of an experiment's folder.
 
-They return the rows of one read-out: `table` the columns of the record, `per_sample` `PER_SAMPLE`
-at the headline layer, which the calibration compares with planted truth. A value is NaN if a sample
-does not count.
+Both return the rows of one read-out: `table` with the columns of the record, `per_sample` with the
+columns `PER_SAMPLE` at the headline layer. The calibration compares the values of `per_sample` with
+the planted truth. Values are NaN for samples that do not count.
 """
 Passes = Callable[[Any, int, int], int]
-"""Rows that an experiment passes for a sample, one back counted as one, at most.
+"""Function that returns the largest number of passes for a sample; a backward pass counts as one.
 
-Of its settings, the random draws of its control, and the number of read-outs.
+Its arguments are the settings, the number of random draws and the number of read-outs.
 """
 PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 
@@ -60,8 +60,8 @@ PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 class Experiment:
     """An experiment that is a target of its own and uses the generic rules.
 
-    Its folder in `anchorscope/experiments/` has its name, with `_` for `-`. It holds this record as
-    `EXPERIMENT` and three modules that are imported when they are needed: `measure.py` and
+    Its folder in `anchorscope/experiments/` has its name, with `_` for `-`. The folder holds this
+    record as `EXPERIMENT`, and three modules that are imported when needed: `measure.py` and
     `table.py`, see `Measure` and `Table`, and `figure.py` with a function for each of the views.
     """
 
@@ -75,8 +75,8 @@ class Experiment:
     needs: tuple[Need, ...] = ()
     # random draws of its controls; None: as many as the main run's control has
     draws: int | None = None
-    # whether it compares question and answer: then it must come out empty in the null cells, and is
-    # measured there; other experiments are not
+    # whether it compares question and answer; only such experiments are measured in the null cells,
+    # where they must find nothing
     follows_pair: bool = False
     # None: one clean row, and one for each intervention and draw
     passes: Passes | None = None
@@ -93,29 +93,29 @@ class Experiment:
         return tuple(dict.fromkeys(name for name in names if name))
 
     def passes_a_sample(self, settings: Section, draws: int, readouts: int) -> int:
-        """Return how many rows are passed for a sample, at most; see `Passes`."""
+        """Return the largest number of passes for a sample; see `Passes`."""
         if self.passes is not None:
             return self.passes(settings, draws, readouts)
         return 1 + sum(draws if one.drawn else 1 for one in self.interventions)
 
     @property
     def measure(self) -> Measure:
-        """Function that passes a cell."""
+        """The experiment's function `measure`, see `Measure`."""
         return self._function("measure", "measure")
 
     @property
     def table(self) -> Table:
-        """Function that makes the rows of one read-out."""
+        """The experiment's function `table`, see `Table`."""
         return self._function("table", "table")
 
     @property
     def per_sample(self) -> Table:
-        """Function that returns each sample's values at the headline layer of one read-out."""
+        """The experiment's function `per_sample`, see `Table`."""
         return self._function("table", "per_sample")
 
     @property
     def pictures(self) -> dict[str, View]:
-        """Suffix of a picture's file name → the picture. The first has the experiment's name."""
+        """Suffix of the picture's file name → picture. The first is the experiment's name."""
         module, found = f"{self.package.partition('.')[2]}.figure", dict[str, View]()
         for view, title in self.views.items():
             stem = f"{self.name}-{view}" if found else self.name

@@ -18,7 +18,7 @@ question tokens that the condition acted on, blank for `clean`. An experiment ad
 
 @dataclass(frozen=True)
 class MeasuredRows:
-    """The rows of one read-out."""
+    """The rows that an experiment measured at one read-out, as arrays."""
 
     rows: pd.DataFrame  # see `COLUMNS`
     answers: pd.DataFrame  # the samples, see `samples.in_order`

@@ -27,18 +27,18 @@ LABELS = ("all", "0", "1")
 
 @dataclass(frozen=True)
 class Arm:
-    """Effects of one arm (a condition beside its control) on each sample at each layer."""
+    """Effects of one arm (a condition and its control) on each sample at each layer."""
 
     counted: np.ndarray  # whether the sample counts, bool [layers, n]
-    # averaged over the samples that count, [layers, n] or [n]: points of `delta_p`, else 0 or 1
-    # (`changed`: a share), or a difference of these
+    # column → values that are averaged over the samples that count, [layers, n] or [n]: ΔP in
+    # percentage points, flips (0 or 1), shares of draws or tokens, or differences
     values: Mapping[str, np.ndarray]
 
 
 def against_control(measured: MeasuredRows, name: str, control: str) -> Arm:
     """Compare a condition with its control, sample by sample.
 
-    A sample counts if it was measured under both and the control is complete.
+    A sample counts if it was measured under both, the control with as many tokens as E_Q has.
 
     Returns:
         An arm with these values, [layers, n]: `flips`, whether the predicted class flips; `random`,
@@ -58,7 +58,7 @@ def against_control(measured: MeasuredRows, name: str, control: str) -> Arm:
 
 
 def _delta_p(s: np.ndarray, clean: np.ndarray) -> np.ndarray:
-    """Return the change of the probability of the clean class, in percentage points."""
+    """Return ΔP in percentage points, from logits s under a condition and clean logits."""
     return 100 * np.where(clean > 0, 1, -1) * (sigmoid(s) - sigmoid(clean))
 
 
@@ -81,7 +81,7 @@ def table(
 
 
 def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
-    """Form the group of some samples of an arm, bool [1, layers, n]."""
+    """Form the group of the `members` of an arm, bool [1, layers, n]."""
     counted = members & arm.counted
     bounds = {"contrast": (-1.0, 1.0)}
     bounds |= dict.fromkeys(("delta_p", "random_delta_p", "delta_p_contrast"), ANY)

@@ -1,4 +1,4 @@
-"""The table of an experiment in one cell, from what the cell's jobs have written."""
+"""Make the table of an experiment in one cell from the products of the cell's jobs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class Products:
     scores: pd.DataFrame  # scores of the main run, which form the groups
     answers: pd.DataFrame  # answers without scores are left out
     rows: pd.DataFrame  # rows that the experiment measured, see `measured.COLUMNS`
-    floors: pd.DataFrame | None = None  # scores of the text floors, if the experiment needs them
-    draws: Draws | None = None  # refits of probes and floors, together with `floors`
+    floors: pd.DataFrame | None = None  # scores of the text models, if needed
+    draws: Draws | None = None  # scores of refitted probes and floors, given with `floors`
 
     def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, MeasuredRows]]:
         """Yield analysis and measured rows of each read-out that the experiment measured."""
@@ -48,7 +48,7 @@ def of_cell(
     Intervals hold the probes fixed. The table is empty if nothing was measured.
 
     Raises:
-        AnchorscopeError: The products are not of the same samples.
+        AnchorscopeError: The products have different samples.
     """
     columns = list(experiment.columns)
     frames = [experiment.table(*one) for one in products.readouts(bootstrap, seed)]

@@ -1,4 +1,4 @@
-"""Registry of the experiments beside the main run, and a run's settings, including theirs."""
+"""Registry of the experiments, and the config of a run with the settings of experiments."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -16,8 +16,8 @@ RECORDS = (
     answer_only.EXPERIMENT,
     boundary.EXPERIMENT,
 )
-"""Records of the experiments, in the order of the report. A new experiment is a folder and its
-record here.
+"""Records of the experiments, in the order of the report. A new experiment is a folder, with
+its record here.
 """
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
 """Name → record."""
@@ -28,7 +28,7 @@ else:
     Experiments = create_model(
         "Experiments",
         __base__=Section,
-        __doc__="Settings of the experiments, for those that have any.",
+        __doc__="Settings of the experiments that have any.",
         **{
             one.name: (one.settings, Field(default_factory=one.settings, description=one.about))
             for one in EXPERIMENTS.values()

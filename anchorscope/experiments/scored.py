@@ -1,8 +1,8 @@
 """Passes of an experiment, scored batch by batch with the cell's stored probes.
 
-No probe is fitted and no hidden state is written. In half precision the shape of a call changes
-results. Every batch therefore has a clean row, and effects are taken against the clean pass of the
-same call.
+No probe is fitted and no hidden state is written. In half precision, results depend on the shape of
+the batch. Every batch therefore also passes its samples clean, and effects are differences from
+these clean passes.
 """
 
 from collections import Counter
@@ -66,7 +66,7 @@ class Cell:
         return dict(zip(map(str, self.probes.ids), map(int, self.probes.fold), strict=True))
 
     def prompts_of_samples(self) -> pd.DataFrame:
-        """Return the samples' prompts of the main run, in order, columns `prompts.COLUMNS`."""
+        """Return the main run's prompts of the samples in order, with `prompts.COLUMNS`."""
         assert self.prompts is not None, "the record does not name `prompts` among its needs"
         by_id = self.prompts.set_index(self.prompts["id"].astype(str))
         return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
@@ -76,7 +76,7 @@ class Cell:
     ) -> pd.DataFrame:
         """Pass samples clean and under some interventions, and score every layer.
 
-        An intervention is skipped for a sample that lacks the prompt which the intervention needs,
+        An intervention is skipped for a sample that lacks the prompt that the intervention needs,
         or whose prompt is too long for the model.
 
         Returns:
@@ -103,7 +103,7 @@ class Cell:
         return rows.merge(_tokens(plan), how="left")[list(COLUMNS)]
 
     def _scored(self, name: str, states: Tensor, ids: Sequence[str]) -> pd.DataFrame:
-        """Return the logits of the `States` of a name, a row for each sample and layer."""
+        """Return the logits of states named as `clean.0/mlp.final`, a row per sample and layer."""
         drawn_as, _, place = name.partition("/")
         condition, _, draw = drawn_as.rpartition(".")
         readout = place.replace(".", "/")
@@ -121,7 +121,7 @@ class Cell:
 
 
 def _tokens(plan: Plan) -> pd.DataFrame:
-    """Count the tokens that each pass acts on; no row if it does not change attention."""
+    """Count the question tokens that each pass acts on, with no row for passes without any."""
     counted = [
         (plan.samples[row.sample].id, row.condition, row.draw, float(len(row.tokens)))
         for batch in plan.batches
@@ -133,7 +133,7 @@ def _tokens(plan: Plan) -> pd.DataFrame:
 
 
 def with_facts(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
-    """Add facts on each sample and condition to rows.
+    """Add columns of facts about each sample and condition to rows.
 
     `facts` has `id`, `condition` and further columns, which replace columns of the same name.
     """
@@ -152,8 +152,8 @@ def counts(
 ) -> Counts:
     """Count the answers that an experiment used, and the samples of its controls.
 
-    `left_out` maps ids to the reason why a sample was not passed. By default it had no partner or
-    no control. `passes` is the number of rows passed per sample, see `Experiment.passes_a_sample`.
+    `left_out` maps ids to the reason why a sample was not passed. Other samples that were not
+    passed had no partner or no control. `passes` is given by `Experiment.passes_a_sample`.
     """
     passed, reasons = set(rows["id"]), left_out or {}
     dropped = Counter(
@@ -171,7 +171,7 @@ def counts(
 
 
 def clean_difference(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
-    """Return the largest difference between clean scores here and in the main run, in logits."""
+    """Return the largest difference between clean logits of `rows` and of the main run."""
     keys = ["id", "readout", "layer"]
     clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     both = rows[rows["condition"] == "clean"].merge(

@@ -32,9 +32,9 @@ def of_main_run(
     bootstrap: Mapping[str, Any],
     seed: int,
 ) -> dict[str, pd.DataFrame]:
-    """Make the tables of `columns` for a cell, from scores of its probes and of refitted probes.
+    """Make the tables of the main run for a cell; `refits` are the scores of refitted probes.
 
-    `bootstrap` is the section of the config, and `seed` the seed of its draws.
+    `bootstrap` is this section of the config, and `seed` the seed of the bootstrap draws.
     """
     made: dict[str, list[pd.DataFrame]] = {name: [] for name in columns()}
     given = {"floors": floors, "refits": refits, **bootstrap, "seed": seed}

@@ -116,7 +116,7 @@ def test_a_model_of_another_family_or_size_is_refused(detector: Detector, load: 
         score(detector, load("qwen3"), rows(2))
 
 
-OTHER_SCORES = "answers that the detector was fitted to get other scores"
+OTHER_SCORES = "the answers stored in the detector get different scores"
 
 
 def test_other_weights_are_refused_and_another_number_format_is_not(

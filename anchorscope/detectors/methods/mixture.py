@@ -17,7 +17,7 @@ from anchorscope.passes.interventions import seeded
 from anchorscope.probes.samples import sigmoid
 
 LEAST_SAMPLES = 20
-"""Smallest number of samples to fit an expert to. With fewer, the probe of all samples serves."""
+"""Smallest number of samples to fit an expert to. Else the expert is the probe of all samples."""
 LEAST = 1e-12
 """Probabilities are clipped to at least this far from 0 and 1."""
 
@@ -65,9 +65,9 @@ def fit_random_gate(train: Training) -> MixtureScorer:
 
 
 def fit_vanilla_experts(train: Training) -> MixtureScorer:
-    """Fit the gate of `fit_mixture` to experts that ignore the pathways.
+    """Fit the gate of `fit_mixture`, and two experts that ignore the pathways.
 
-    Each expert learns from a bootstrap draw, as two fitted to all samples would equal the probe.
+    Each expert is fitted to a bootstrap draw. Fitted to all samples, both would be the same probe.
     """
     generator = np.random.default_rng(train.settings.seed)
     n = len(train)
@@ -80,7 +80,7 @@ def gate(train: Training, pathway: np.ndarray) -> LinearScorer:
     """Fit a probe of the pathway, int64 [n], at the layer that the inner folds choose.
 
     All layers are tried, because at the headline layer the same state decides on which side of the
-    threshold a sample lies. If no probe can be fitted, the gate is the pathway's share.
+    threshold a sample lies. If no probe can be fitted, the gate is constant.
     """
     if not probe.fittable(pathway, train.inner):
         return constant(train, float(pathway.mean()))
@@ -100,7 +100,7 @@ def _experts(train: Training, pathway: np.ndarray) -> tuple[LinearScorer, Linear
 
 
 def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
-    """Fit a probe to some training samples, int64 indices, at the headline layer of all of them."""
+    """Fit a probe to some training samples, int64 indices, at the headline layer of them all."""
     readout = train.samples.readout
     layer = probe.headline_layer(train, readout)
     some = train.rows(rows)

@@ -13,7 +13,7 @@ SPANS = ("exact", "answer")
 """The exact answer tokens, and all that the model wrote up to their end."""
 STATISTICS = ("mean", "min", "max")
 QUANTITIES = ("logprob", "logit", "entropy")
-"""Per token: log-probability, logit, and the entropy of the distribution it was drawn from."""
+"""For each token: its log-probability and logit, and the entropy of the predicted distribution."""
 FEATURES = (
     *(f"{span}_{what}_{how}" for span in SPANS for what in QUANTITIES for how in STATISTICS),
     *(f"{span}_tokens" for span in SPANS),
@@ -63,7 +63,7 @@ def fit_output(train: Training) -> OutputScorer:
 
 
 def fit_output_and_probe(train: Training) -> OutputScorer:
-    """Fit a regression on all features and the probe's logit, held out for training samples."""
+    """Fit a regression on all features and the logit of a probe that did not see the sample."""
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
     x = np.column_stack([_outputs(train.samples, FEATURES), logits])
@@ -72,7 +72,7 @@ def fit_output_and_probe(train: Training) -> OutputScorer:
 
 
 def fit_p_true(train: Training) -> PTrueScorer:
-    """Calibrate the model's verdict. Only its scale is learned, not its direction."""
+    """Calibrate the model's verdict by an offset and a slope, which is always positive."""
     raw = PTrueScorer(1.0, 0.0).raw(train.samples)
     return PTrueScorer(*probe.calibration(train, raw))
 

@@ -118,8 +118,8 @@ def held_out(
 ) -> np.ndarray:
     """Score the training samples with probes of the other inner folds, float64 [layers, n].
 
-    Penalty and calibration come from the probe of all training samples, and so the logits are at
-    the training prior. `states` are scored instead of the clean ones that the probes learn from.
+    Penalty and calibration are those of the probe of all training samples, so the logits are at the
+    training prior. `states`, if given, are scored in place of the clean states.
     """
     fitted = learned(train, readout).part(layers)
     clean = at(train.samples.states[readout], layers)
@@ -132,7 +132,7 @@ def held_out(
 
 
 def threshold(train: Training) -> float:
-    """Return the logit at the training prior above which the figures call an answer wrong."""
+    """Return the logit, at the training prior, above which figures count an answer as wrong."""
     return 0.0 if train.settings.prior == "natural" else train.log_odds
 
 

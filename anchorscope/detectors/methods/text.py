@@ -1,4 +1,4 @@
-"""Text models as detectors. They are the probes' text baselines (`floors`), to be beaten."""
+"""Text models as detectors. They are the `floors` that a probe with a signal beats."""
 
 from __future__ import annotations
 

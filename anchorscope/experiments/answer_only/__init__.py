@@ -1,7 +1,7 @@
 """Answer only: the answer without the question, scored with the stored probes.
 
-The control is the knockout of every question token (`question` in the main run). It hides as much
-and shifts no position. It is passed again, in the same batches.
+The control blocks attention to every question token (condition `question`), which hides as much
+and shifts no position. The control is passed again, in the batches of this experiment.
 """
 
 from anchorscope.experiments.columns import (
@@ -43,8 +43,8 @@ class AnswerOnly(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="answer-only",
-    about="The question is left out of the prompt; the control blocks attention to all of its "
-    "tokens, which hides as much and moves no position.",
+    about="The question is left out of the prompt; the control blocks attention to all question "
+    "tokens, which hides as much and shifts no position.",
     settings=AnswerOnly,
     interventions=(ANSWER_ONLY, QUESTION),
     needs=("prompts", "floors"),

@@ -30,10 +30,10 @@ def measure(cell: Cell, settings: AnswerOnly) -> pd.DataFrame:
 
 
 def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:
-    """Return id → token ids of the prompt without its question."""
+    """Map each id to the token ids of its prompt without the question."""
     rows = cell.prompts_of_samples().to_dict("records")
     texts = {str(row["id"]): without_question(row, cell.style) for row in rows}
-    different = list(dict.fromkeys(texts.values()))  # often one for all
+    different = list(dict.fromkeys(texts.values()))  # often the same for all samples
     special = not style_of(cell.style).templated
     encoded = tokens.encode(cell.loaded.tokenizer, different, add_special_tokens=special)
     ids = {one.text: one.ids for one in encoded}

@@ -1,8 +1,8 @@
-"""Boundary: questions that a model refuses once it may, by group and layer.
+"""Boundary: questions that a model refuses once the prompt allows it, by group and layer.
 
-This tests the knowledge boundary of arXiv 2601.07422: whether the model does not know its
-A-Anchored answers. As a control, the flips under random tokens form the groups. These groups should
-not differ.
+The experiment tests a claim of arXiv 2601.07422: that the model does not know the facts of its
+A-Anchored answers. As a control, the flips under random tokens form the groups. Refusals should not
+differ between these groups.
 """
 
 from anchorscope.config.sections import Count, Text, key
@@ -19,8 +19,8 @@ from anchorscope.passes.interventions import REGISTRY
 KNOCKOUT, RANDOM = REGISTRY["knockout"], REGISTRY["random"]
 COLUMNS = {
     **READOUT_COLUMNS,
-    "groups": "whose flips form the groups: `knockout` or `random`",
-    "anchor": "group by these flips at that layer",
+    "groups": "condition whose flips form the groups: `knockout` or `random`",
+    "anchor": "`Q`, `A` or `all`, by these flips at that layer",
     **SIZE_COLUMNS,
     **with_interval("unknown", "share of questions that the model refuses"),
     **recurring("signal"),

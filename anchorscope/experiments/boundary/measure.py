@@ -1,4 +1,4 @@
-"""Measurement of whether a model says that it does not know."""
+"""Measurement of whether a model refuses a question once the prompt allows it."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
 def refusals(cell: Cell, settings: Boundary) -> pd.Series:
     """Generate new answers, and return by id whether the model refuses once the prompt allows it.
 
-    `unknown` is float64: 1 if refused, else 0; NaN if the longer prompt cannot be passed.
+    The series is float64: 1 if refused, else 0; NaN if the longer prompt cannot be passed.
     """
     prompts = with_instruction(cell.prompts_of_samples(), settings.permission, cell.style)
     columns = [name for name in answers.CARRIED if name in cell.answers]

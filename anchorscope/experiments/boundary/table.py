@@ -1,4 +1,4 @@
-"""The table of refusals: their share in each group, and in the control's groups."""
+"""Table of refusals: their share in each group, and in the groups of the control."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from anchorscope.probes.samples import Readout
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return a row for each layer, way to form the groups, and anchor."""
+    """Return the share of refusals for each layer, way to form the groups, and anchor."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(COLUMNS))
     unknown, counted = unknown_of(measured), measured.control_is_complete(RANDOM.name)
@@ -38,7 +38,7 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return whether each question is refused; the control is another question drawn at random."""
+    """Return whether each question is refused; the control is a random other question."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(PER_SAMPLE))
     counted = measured.control_is_complete(RANDOM.name)
@@ -57,14 +57,14 @@ def unknown_of(measured: MeasuredRows) -> np.ndarray:
 
 
 def random(measured: MeasuredRows) -> np.ndarray:
-    """Return which samples flip in each draw of random tokens, bool [draws, layers, n]."""
+    """Return which samples flip with random tokens blocked, bool [draws, layers, n]."""
     return (measured.values(RANDOM.name) > 0) != (measured.values("clean")[0] > 0)
 
 
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:
     """Return a group with the mean of `unknown` over `members` that are also `counted`, bool [n].
 
-    `members`, bool [draws, layers, n], has an entry for each draw that forms the group.
+    `members` are bool [draws, layers, n], by draws of the condition that forms the group.
     """
     among = members & counted
     means = Means(unknown[None, None], among & ~np.isnan(unknown), placements=len(members))

@@ -2,7 +2,7 @@
 
 The answer term is the part of the score that depends on the answer alone. Blocking question tokens
 removes no information from it, so any loss is damage. The share of the answer term that is left, λ,
-is therefore the share of any term that would be left if the blocked tokens carried nothing.
+is therefore the share of any term that is left if the blocked tokens carry no information.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anchorscope.probes.intervals import ratio
 LEAST_PART = 0.2
 """Share of the pair term that blocking must take beyond damage for a claim."""
 LEAST_LEFT = 0.1
-"""Mean λ below which a score no longer reads the answer, so that nothing can be concluded."""
+"""Smallest mean λ at which the score still counts as reading the answer, so that P is judged."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Damaged:
     clean: np.ndarray  # pair terms, float64 [1 + refits, ..., pairs]
     blocked: np.ndarray  # pair terms with tokens blocked, in the same shape
     left: np.ndarray  # λ of each pair's fold, [1 + refits, ..., pairs]
-    # derivative of a fold's λ by each pair, times the fold's pairs, [1 + refits, ..., pairs]
+    # influence of each pair on its fold's λ, times the fold's pairs, [1 + refits, ..., pairs]
     moves: np.ndarray
     fold: np.ndarray  # outer fold of each pair, int64 [pairs]
 
@@ -78,14 +78,14 @@ class Damaged:
     def beyond(self, share: float) -> Estimate:
         """Estimate (1 - share) λP minus the blocked pair term.
 
-        It is above 0 if blocking takes more than the share.
+        The estimate is above 0 if blocking takes more than this share.
         """
         kept, part = self.left * self.clean, 1 - share
         errors = part * self._errors(kept, self.clean[0]) - self._errors(self.blocked, 0.0)
         return self.pairs.estimate((part * kept - self.blocked).mean(-1), errors)
 
     def taken(self) -> Estimate:
-        """Estimate the percentage of the pair term that blocking takes, 1 - P_blocked / (λP).
+        """Estimate the percentage of the pair term that blocking takes, 100 (1 - P_blocked / (λP)).
 
         The interval holds the shares that `beyond` does not reject (Fieller 1954). The estimate is
         NaN unless λP is significantly above 0 and the score still reads the answer.
@@ -100,7 +100,7 @@ class Damaged:
         return Estimate(np.array(100 * share), low=np.array(100 * low), high=np.array(100 * high))
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
-        """Return each pair's part of the error of the mean; `slope_of` is its derivative by λ."""
+        """Return each pair's part of a mean's error; `slope_of` is the values' derivative by λ."""
         by_probe = values[0]
         slopes = _of_fold(np.broadcast_to(slope_of, by_probe.shape), self.fold)
         through_left = slopes / np.bincount(self.fold)[self.fold] * self.moves[0]
@@ -108,7 +108,7 @@ class Damaged:
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
-    """Find where a function changes its sign within 60 doubling steps; else return the end."""
+    """Return where a function changes sign within 60 doubling steps, else the last point."""
     sign, end = np.sign(function(start)), start
     for _ in range(60):
         begin, end = end, end + step

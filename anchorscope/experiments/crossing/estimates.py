@@ -1,17 +1,17 @@
 """Terms of a pair's four scores, and estimates of their means.
 
 Scores [4, ...] are in the order s(q, y), s(q′, y), s(q, y′), s(q′, y′), where y is the answer to q
-and y′ the answer to q′. They are sums and differences of four terms.
+and y′ the answer to q′. Each sums the terms `MEAN`, `QUESTION`, `ANSWER` and `PAIR` with signs.
 
-Pairs are not independent: `Pairs` links them, and gives errors, intervals and p.
+Pairs that share a subject or answer are dependent. `Pairs` accounts for this in errors and p.
 
-`at_equal` estimates a mean at equal covariates, as the intercept of a regression. Its columns,
-float64 [1 + refits, pairs, columns], are a difference of interest, the difference in the mean
-score, and the differences in at least one covariate. The first two are contrasts of the same
+`at_equal` estimates a mean at equal covariates, as the intercept of a regression. Its input has the
+columns, float64 [1 + refits, pairs, columns]: the difference to estimate, the difference in the
+mean score, and the differences in at least one covariate. The first two are contrasts of the same
 scores, so that their noise is equally large and uncorrelated. Least squares would take noise of the
-mean score for variation, and its slope would be too small. The slope is therefore from an
-orthogonal regression (Deming 1943). Of the mean score's variance that the covariates do not
-explain, at most half counts as noise. Covariates have no noise.
+mean score for variation, and give too small a slope. Orthogonal regression (Deming 1943) is used
+instead. Of the mean score's variance that the covariates do not explain, at most half counts as
+noise. Covariates count as free of noise.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ UNKNOWN: Any = np.nan
 
 
 def term(which: np.ndarray, four: np.ndarray) -> np.ndarray:
-    """Return one of the terms, [...], of four scores [4, ...]."""
+    """Return a term [...], such as `PAIR`, of four scores [4, ...]."""
     return np.tensordot(which, four, 1)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Statistics with Student's intervals, float64 [...] each; NaN if they cannot be known.
+    """Statistics with Student's intervals, float64 [...] each; NaN if unknown.
 
     `p` is twice the one-sided p of the null hypothesis "not above 0", at most 1. It is below .05 if
     the interval of level .95 lies above 0.
@@ -56,13 +56,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Dependent pairs, the effective number of independent ones, and the level of intervals.
+    """Links between dependent pairs, the effective number of pairs, and the level of intervals.
 
-    Values of pairs are [1 + refits, ..., pairs]: by the probe, then by each refit of it.
+    Methods take values [1 + refits, ..., pairs], by the probe and then by each refit of it.
     """
 
     links: tuple[sparse.csr_array, ...]
-    """Links [pairs, pairs], 1 if linked: each pair to itself; by subject; by anything shared."""
+    """Matrices [pairs, pairs], 1 for: the same pair; a shared subject; any shared id."""
     clusters: float
     n: int
     level: float
@@ -71,10 +71,10 @@ class Pairs:
     def of(
         cls, subjects: np.ndarray, answers: np.ndarray, *others: np.ndarray, level: float
     ) -> Pairs:
-        """Link pairs that share a subject, an answer, or one of other answers.
+        """Link pairs that share a subject, an answer, or an id in `others`, such as own answers.
 
-        Ids are int64 [2, pairs]. The number of clusters is the smallest of three: the number of
-        pairs, the number of distinct subjects, and 1/Σshare² of the answers.
+        All ids are int64 [2, pairs]. `clusters` is the smallest of the number of pairs, the
+        number of distinct subjects, and the effective number of answers, 1/Σshare².
         """
         n = subjects.shape[1]
         if not n:
@@ -88,9 +88,9 @@ class Pairs:
     def variance(self, parts: np.ndarray) -> np.ndarray:
         """Return the variance of sums [...] of `parts` [..., pairs]; NaN with one cluster.
 
-        The variance is the sum of the products of linked pairs. The largest over all `links` is
-        taken, because the sum over pairs that share one thing or another may be too small, or even
-        negative.
+        Each matrix of `links` gives a variance: the sum of the products of the parts of linked
+        pairs. The largest is taken, because the sum over pairs that share any id may be too small,
+        or even negative.
         """
         if self.clusters <= 1:
             return np.full(parts.shape[:-1], np.nan)
@@ -99,7 +99,7 @@ class Pairs:
         return sums.reshape(parts.shape[:-1]) * self.clusters / (self.clusters - 1)
 
     def mean(self, values: np.ndarray) -> Estimate:
-        """Estimate the means [...] of values."""
+        """Estimate the means of values over pairs, [...]."""
         means = ratio(values.sum(-1), np.array(self.n))
         return self.estimate(means, (values[0] - means[0][..., None]) / max(1, self.n))
 
@@ -124,7 +124,7 @@ class Pairs:
 
 
 def _sharing(*ids: np.ndarray) -> sparse.csr_array:
-    """Return a matrix [pairs, pairs], 1 if two pairs share an id of one kind."""
+    """Return a matrix [pairs, pairs], 1 if two pairs share an id of the same kind."""
     kinds = []
     for kind in ids:
         distinct, number = np.unique(kind, return_inverse=True)
@@ -137,7 +137,7 @@ def _sharing(*ids: np.ndarray) -> sparse.csr_array:
 
 @dataclass(frozen=True)
 class Answers:
-    """Two answers of each pair after both questions, at all layers or at each pair's own.
+    """Scores of both answers of each pair after both questions, at all layers or one per pair.
 
     Scores are calibrated logits towards *right*, by the probe and then by each refit of it.
     """
@@ -147,12 +147,12 @@ class Answers:
     texts: np.ndarray  # ids of the answers, int64 [2, pairs]; equal texts share an id
     fold: np.ndarray  # outer fold of the probes, int64 [pairs]
     imitated: np.ndarray  # pair terms of the text imitator, float64 [..., pairs]
-    log_p: np.ndarray  # sums over each answer's tokens, float64 [4, pairs]; NaN if unknown
-    bound: np.ndarray  # whether the pair term is 0 by design with E_Q blocked, bool [pairs]
+    log_p: np.ndarray  # log-probabilities of whole answers, float64 [4, pairs]; NaN if unknown
+    bound: np.ndarray  # whether P is 0 or cancels by design if E_Q is blocked, bool [pairs]
 
     @property
     def known(self) -> np.ndarray:
-        """Whether each pair is scored, bool [pairs]."""
+        """Whether all scores of each pair were measured, bool [pairs]."""
         return np.isfinite(self.scores).all(tuple(range(self.scores.ndim - 1)))
 
     def of(self, rows: np.ndarray) -> Answers:
@@ -161,13 +161,13 @@ class Answers:
         return Answers(**columns)
 
     def at(self, layer: np.ndarray | int) -> Answers:
-        """Return the answers at a layer for each pair, int64 [pairs], or at one for all."""
+        """Return the answers at one layer per pair, int64 [pairs], or at one layer for all."""
         place = layer, np.arange(len(self.fold))
         scores, imitated = self.scores[..., *place], self.imitated[..., *place]
         return replace(self, scores=scores, imitated=imitated)
 
     def pairs(self, level: float, *others: np.ndarray) -> Pairs:
-        """Return the pairs, and how they depend on each other and on other answers."""
+        """Return the pairs, linked by subjects, answers and ids in `others` [2, pairs]."""
         return Pairs.of(self.subjects, self.texts, *others, level=level)
 
     def term(self, which: np.ndarray) -> np.ndarray:
@@ -176,7 +176,7 @@ class Answers:
 
 
 def holm(p: pd.Series) -> pd.Series:
-    """Correct the p of several claims by Holm (1979); NaN stays NaN and does not count."""
+    """Correct several p-values by the method of Holm (1979); NaN stays and does not count."""
     ordered = p.dropna().sort_values()
     times = np.arange(len(ordered), 0, -1)
     return (times * ordered).cummax().clip(upper=1.0).reindex(p.index)
@@ -195,7 +195,7 @@ def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scale the columns and append a column of 1; also return the unit of the first two, [...]."""
+    """Scale the columns and append ones. Also return the unit [...] that the first two share."""
     size = columns.std(-2, keepdims=True)
     same = size < 1e-9
     size = np.where(same, np.inf, size)  # a constant column has no effect
@@ -216,10 +216,9 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
 
 
 def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fit y [1 + refits, pairs] to x [pairs, columns] by least squares, and take the intercepts.
+    """Return the intercepts of least-squares fits of y [1 + refits, pairs] to x [pairs, columns].
 
-    Return the intercepts, and each pair's jackknife contribution to the error of the first
-    intercept, [pairs].
+    Also return each pair's jackknife contribution to the error of the first intercept, [pairs].
     """
     size = x.std(0)
     rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])

@@ -1,8 +1,8 @@
 """Text imitator: predicts a probe's pair terms from the overlap of question and answer.
 
-The text floors add question and answer, so that their pair term is 0. The imitator's features read
-both together, as far as letters go. A probe compares the two only if its pair terms exceed what the
-imitator explains.
+Text models (floors) add scores of question and answer, so their pair term is 0. The imitator sees
+which letters and words both share. Only a probe whose pair terms exceed the imitator's is taken to
+compare question and answer.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from anchorscope.anchors.words import words_of
 from anchorscope.experiments.crossing.estimates import PAIR, term
 
 PENALTY = 10.0
-"""Ridge penalty on standardised features: almost without effect from a hundred pairs on."""
+"""Ridge penalty on standardised features. From a hundred pairs on, it has almost no effect."""
 ASKS = ("who", "when", "where", "what", "why", "yes/no", "how many", "how much", "how long")
 """Question words with a feature of their own."""
 
@@ -32,8 +32,8 @@ def pair_terms(
 
     Scores are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` numbers the
     kinds of answers (right, wrong, gold), [pairs]. `fold` is each pair's outer fold, [pairs]; no
-    text is in two of them. Return predicted pair terms, [..., pairs]; 0 with one fold, which leaves
-    no pairs to learn from.
+    question is in two folds. Return predicted pair terms, [..., pairs]. They are 0 if there is only
+    one fold, which leaves no pairs to learn from.
     """
     read, given = term(PAIR, features), term(PAIR, scores)
     targets = given.reshape(-1, given.shape[-1]).T  # [pairs, targets]
@@ -62,7 +62,7 @@ def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
     """Return surface features of each question with its answer, float64 [n, features].
 
     The features are: lengths, with their products and differences; shared runs of 1 to 4 letters;
-    shared words; shared initials; whether question and answer begin alike; the question word; the
+    shared words; shared initials; whether both begin with the same letter; the question word; the
     answer's kind; and each combination of question word and kind.
     """
     return np.array([_features(*both) for both in zip(questions, answers, strict=True)])
@@ -94,6 +94,6 @@ def _grams(text: str, size: int) -> set[str]:
 
 
 def _shares(some: set[str], others: set[str]) -> tuple[float, float]:
-    """Return the share of `others` that is in `some`, and the share of their union in both."""
+    """Return the share of `others` that is in `some`, and the share of the union that is shared."""
     both = len(some & others)
     return both / max(1, len(others)), both / max(1, len(some | others))

@@ -1,4 +1,7 @@
-"""The pairs of a read-out whose answers were swapped, and their four scores in each arm."""
+"""Pairs of samples whose answers were swapped, and their four scores in each arm.
+
+An arm is a condition that is measured after the own and after the partner's question.
+"""
 
 from __future__ import annotations
 
@@ -24,31 +27,28 @@ OWN, GOLD = "clean", "gold"
 """The arms in which nothing is blocked, with the model's answers and with gold answers."""
 COLUMNS = ("site", "position", "layer", "id", "pair", "term")
 """Columns of `per_sample`."""
-
-
 Groups = Mapping[str, Mapping[str, Answers]]
-"""Side (`right`, `wrong`) → arm → the answers of its pairs."""
+"""Side (pairs of `right` or of `wrong` answers) → arm → the scored answers of these pairs."""
 
 
 @dataclass(frozen=True)
 class Swapped:
-    """Pairs of samples that are each other's partners, of one label and one outer fold."""
+    """Pairs of samples that are each other's partners, with the same label and outer fold."""
 
     readout: Readout
     answers: pd.DataFrame  # the samples, see `samples.in_order`
-    subjects: np.ndarray  # of every sample, int64 [n]; a question where it has none
-    refits: Sequence[Readout]  # the read-out as refitted probes see it
-    members: np.ndarray  # places of both samples of each pair, int64 [2, pairs]
+    subjects: np.ndarray  # id of each sample's subject or, if unknown, question, int64 [n]
+    refits: Sequence[Readout]  # the read-out as scored by each refit of the probes
+    members: np.ndarray  # indices of the two samples of each pair, int64 [2, pairs]
 
     @classmethod
     def of(cls, analysis: Analysis) -> Swapped:
-        """Find the pairs of a read-out, whose answers have `crossed_partner`.
+        """Find the pairs of a read-out by the column `crossed_partner` of the answers.
 
-        Both samples of a pair must be in one fold, so that one probe scores them. Other pairs are
-        left out.
+        Pairs across outer folds are left out, because no single probe scores both samples.
 
         Raises:
-            AnchorscopeError: Scores and partners are not of the same samples.
+            AnchorscopeError: A sample has a partner and no scores, or scores and no partner.
         """
         partner, readout = _partners_of(analysis), analysis.readout
         first = np.arange(len(partner))
@@ -63,17 +63,17 @@ class Swapped:
 
     @cached_property
     def right(self) -> np.ndarray:
-        """Whether both answers of a pair are right, bool [pairs]; both are wrong elsewhere."""
+        """Whether both answers of a pair are right, bool [pairs]; else both are wrong."""
         return self.answers["label"].to_numpy(dtype=np.int64)[self.members[0]] == 0
 
     @property
     def sides(self) -> dict[str, np.ndarray]:
-        """Side → whether each pair is on it, bool [pairs]."""
+        """Side → whether each pair belongs to it, bool [pairs]."""
         return {"right": self.right, "wrong": ~self.right}
 
     @property
     def own_words(self) -> bool:
-        """Whether the model gave all answers itself; False where they came with the rows."""
+        """Whether the model gave all answers itself; False if any came with the rows."""
         return not self.answers.get("from_user", pd.Series(dtype=bool)).astype(bool).any()
 
     @property
@@ -88,14 +88,14 @@ class Swapped:
 
     @property
     def clusters(self) -> np.ndarray:
-        """Cluster of each pair, int64 [pairs]; pairs that share a subject are in one."""
+        """Cluster of each pair, int64 [pairs]; pairs that share a subject share a cluster."""
         pair = np.full(len(self.subjects), None)
         pair[self.members] = np.arange(self.members.shape[1])
         return folds.components(self.subjects.tolist(), pair.tolist())[self.members[0]]
 
     @cached_property
     def bound(self) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs whose prompts differ in E_Q alone, and pairs that others mirror, bool [pairs].
+        """Whether a pair's frames are equal, and whether it is on a cycle; see `bound_by_design`.
 
         A prompt whose frame is not known counts as different from all others.
         """
@@ -105,7 +105,7 @@ class Swapped:
         return bound_by_design(self.subjects[self.members], numbered[self.members])
 
     def groups(self) -> Groups:
-        """Return the answers in every arm that was measured, at all layers."""
+        """Return the scored answers of each side in every measured arm, at all layers."""
         known = {OWN, *self.readout.effects}
         scores = {
             arm: self.scores(arm)
@@ -133,21 +133,21 @@ class Swapped:
     def scores(self, arm: str) -> np.ndarray:
         """Return the four scores of each pair in an arm, float64 [4, 1 + refits, layers, pairs].
 
-        They are logits towards *right*, in the order of `terms`: by the probe, then by each refit.
-        Scores that were not measured are NaN.
+        Scores are logits towards *right*, in the order of the module `estimates`, by the probe and
+        then by each refit. They are NaN where not measured.
         """
         probes = (self.readout, *self.refits)
         return np.stack([-self._four(arm, partial(_scores, one)) for one in probes], axis=1)
 
     def _log_p(self, arm: str) -> np.ndarray:
-        """Return the four log-probabilities in an arm, float64 [4, pairs]; NaN if unknown."""
+        """Return log-probabilities in the order of `scores`, float64 [4, pairs]; NaN if unknown."""
         blank = pd.Series(np.nan, index=self.answers.index)
         return self._four(
             arm, lambda name: self.answers.get(f"logprob_{name}", blank).to_numpy(dtype=np.float64)
         )
 
     def _four(self, arm: str, values: Callable[[str], np.ndarray]) -> np.ndarray:
-        """Arrange a function's values for each condition, [..., n], by pair, [4, ..., pairs]."""
+        """Arrange values [..., n] of both conditions in the order of `scores`, [4, ..., pairs]."""
         own, moved = (values(condition.name) for condition in interventions.arms()[arm])
         one, other = self.members
         return np.stack([own[..., one], moved[..., one], moved[..., other], own[..., other]])
@@ -159,7 +159,7 @@ class Swapped:
         return list(self.answers["ea_text"].astype(str))
 
     def _imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Fit the imitator to own and gold answers; return its pair terms, [layers, pairs]."""
+        """Fit the text imitator to own and gold answers. Map arms to its terms, [layers, pairs]."""
         names = [name for name in (OWN, GOLD) if name in scores]
         four = np.stack([scores[name][:, 0] for name in names], axis=2)
         arm, pair = np.nonzero(np.isfinite(four).all((0, 1)))
@@ -182,12 +182,12 @@ class Swapped:
 
 
 def _scores(readout: Readout, condition: str) -> np.ndarray:
-    """Return the scores of all samples, float64 [layers, n]."""
+    """Return the scores under a condition, averaged over its draws, float64 [layers, n]."""
     return readout.clean if condition == OWN else readout.effects[condition].s.mean(0)
 
 
 def _partners_of(analysis: Analysis) -> np.ndarray:
-    """Return the place of each sample's partner among the answers, int64 [n]; -1 for none."""
+    """Return the index of each sample's partner in the answers, int64 [n]; -1 without a partner."""
     readout, partners = analysis.readout, analysis.answers["crossed_partner"]
     partner, given = partner_places(analysis.answers, partners), partners.notna().to_numpy()
     strange = (given != readout.effects["crossed"].measured) | (given & (partner < 0))
@@ -201,15 +201,15 @@ def _partners_of(analysis: Analysis) -> np.ndarray:
 
 
 def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the pairs whose pair terms are 0, or add up to 0, with E_Q blocked, whatever is read.
+    """Find the pairs whose pair terms with E_Q blocked are 0, or add up to 0, for any score.
 
     A frame is a prompt without E_Q. With E_Q blocked, a score depends on frame and answer alone. So
-    two questions with one frame have a pair term of 0. Pairs of the same two subjects can form a
-    circle: one pair asks about the first subject in wording A and about the second in wording B,
-    another pair the reverse. The pair terms of a circle add up to 0.
+    two questions with the same frame have a pair term of 0. Pairs of the same two subjects can form
+    a cycle: one pair asks about the first subject in wording A and about the second in wording B,
+    another pair does the reverse. The pair terms of a cycle add up to 0.
 
-    Subjects and frames of both questions are numbered, int64 [2, pairs]. Return which pairs share
-    their frame, and which others lie on a circle, bool [pairs] each.
+    Ids of the subjects and frames of both questions are int64 [2, pairs]. Return which pairs have
+    equal frames, and which other pairs are on a cycle, bool [pairs] each.
     """
     turned = np.where(subjects[0] > subjects[1], frames[::-1], frames)
     _, of_pair = np.unique(np.sort(subjects, axis=0), axis=1, return_inverse=True)
@@ -224,7 +224,7 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
 
 
 def _numbers(texts: Sequence[str]) -> np.ndarray:
-    """Return a number for each text, int64 [n]; texts that are equal once normalised share it."""
+    """Return an id of each text, int64 [n]; texts that are equal after normalisation share it."""
     return pd.factorize(np.array([squad_normalise(text) for text in texts], dtype=object))[0]
 
 
@@ -235,7 +235,7 @@ def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     right answer and towards *wrong* for a wrong one. The table is empty if crossing was not run.
 
     Raises:
-        AnchorscopeError: Scores, answers and partners are not of the same samples.
+        AnchorscopeError: Scores, answers and partners have different samples.
     """
     if "crossed" not in set(scores["condition"]):
         return pd.DataFrame(columns=list(COLUMNS))

@@ -29,7 +29,7 @@ CROSSING = {
     "quantity": "what is estimated, see below",
     "estimate": "the estimate: logits, or a share or slope",
     **interval_of("estimate", "ci"),
-    "p": "p of `estimate` not being above 0, not corrected for cells",
+    "p": "p-value of `estimate` not being above 0, not corrected for cells",
     "n": "pairs",
     **recurring("signal", "headline"),
 }
@@ -46,16 +46,16 @@ QUANTITIES = {
     "through_<side>_<condition>": "the same, with a condition such as `knockout` or `rest` in all "
     "four passes, divided by λ",
     "left_<side>_<condition>": "λ: the slope of the answer term under the condition on the clean "
-    "one",
-    "taken_<side>_<condition>": "percent of P that the condition takes, 100 (1 − P_blocked / λP); "
-    "at the headline layer, each pair scored at the layer of its fold",
-    "gold_wrong_equal": "P_G − P_W where score, product of question and answer term, "
-    "log-probability and imitator are equal for gold and own answer; "
-    "at the headline layer, each pair at the layer of its fold",
-    "gold_unexplained": "the part of P_G that neither the golds' log-probability nor the imitator "
-    "explains; at the headline layer, each pair at the layer of its fold",
+    "answer term",
+    "taken_<side>_<condition>": "percent of P that the condition takes: 100 (1 − P_blocked / λP); "
+    "at the headline layer, each pair at the layer that its fold chose",
+    "gold_wrong_equal": "P_G − P_W at equal mean score, product of question and answer term, "
+    "log-probability and text imitator; "
+    "at the headline layer, each pair at the layer that its fold chose",
+    "gold_unexplained": "the part of P_G that the gold answers' log-probability and the text "
+    "imitator do not explain; at the headline layer, each pair at the layer that its fold chose",
     "share_<term>": "share of the `question`, `answer` or `pair` term in the mean squares over "
-    "pairs of right answers; `share_noise` is the variance over refitted probes",
+    "pairs of right answers; `share_noise` is the share of the variance over refitted probes",
     "follows": "share of right answers whose predicted class flips after the partner's question",
     "same_frame": "share of pairs whose prompts differ only in E_Q; at the headline layer",
     "mirrored": "share of other pairs whose pair terms cancel by design with E_Q blocked; "
@@ -70,9 +70,9 @@ CLAIMS = {
     **recurring("site", "position"),
     "claim": "`signal`, `interaction`, `own_answer`, `truth` or `through_eq`",
     "verdict": "`yes`, `no` (not shown), `too few`, `not measured` or `by design`",
-    "p": "the largest p of the claim's conditions, in a figure's table corrected for its cells "
-    "(Holm), not for the five claims",
-    "estimate": "`signal`: AUC above the hardest of 0.6 and the text models; `interaction`: P_R; "
+    "p": "the largest p-value of the claim's conditions; in a figure's table corrected for its "
+    "cells (Holm), not for the five claims",
+    "estimate": "`signal`: AUC minus the hardest of 0.6 and the text models; `interaction`: P_R; "
     "`own_answer`: P_W; `truth`: P_G − P_W; `through_eq`: percent of P that "
     "blocking E_Q takes beyond general damage",
     **interval_of("estimate", "ci"),
@@ -96,12 +96,12 @@ class QuantityRow(NamedTuple):
 def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     """Make the tables `crossing` and `claims` of one read-out.
 
-    `crossing` has one row per quantity and layer, and none where no answers were swapped. `claims`
-    has one row per claim. The answers have `crossed_partner`, `gold_partner`, `frame` and
+    `crossing` has one row per quantity and layer, and none if no answers were swapped. `claims`
+    has one row per claim. The answers need `crossed_partner`, `gold_partner`, `frame` and
     `partner_source`.
 
     Raises:
-        AnchorscopeError: Scores and partners are not of the same samples.
+        AnchorscopeError: A sample has a partner and no scores, or scores and no partner.
     """
     judged, rows = {"signal": _signal(analysis)}, list[QuantityRow]()
     if "crossed" not in analysis.readout.effects:
@@ -188,14 +188,14 @@ def _means(name: str, of: Answers, level: float, *others: np.ndarray) -> Iterato
 def _mean(
     quantity: str, of: Answers, values: np.ndarray, level: float, *others: np.ndarray
 ) -> QuantityRow:
-    """Estimate the mean of values [1 + refits, layers, pairs] over the pairs that have them."""
+    """Estimate the mean of values [1 + refits, layers, pairs] over the pairs without NaN."""
     known = np.isfinite(values).all((0, 1))
     pairs = of.of(known).pairs(level, *(texts[:, known] for texts in others))
     return QuantityRow(quantity, pairs.mean(values[..., known]), pairs.n)
 
 
 def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[QuantityRow]:
-    """Estimate the pair terms that `through_eq` counts; nothing where pairs are too few."""
+    """Estimate P and λ over the pairs that `through_eq` counts; nothing if these are too few."""
     arms = [arm for arm in interventions.blocked_arms() if arm in of]
     known = np.all([of[arm].known for arm in (OWN, *arms)], axis=0) & ~of[OWN].bound
     if "knockout" not in of or known.sum() < LEAST_PAIRS:
@@ -212,7 +212,7 @@ def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[Qua
 def _at_headline(
     through: Mapping[str, Mapping[str, Claim]], truth: Claim, pairs: Swapped
 ) -> Iterator[QuantityRow]:
-    """Return the estimates at the layers that the folds chose, and facts about the pairs."""
+    """Yield the estimates at the layers that the folds chose, and facts about the pairs."""
     for side, of in through.items():
         for arm, one in of.items():
             yield QuantityRow(f"taken_{side}_{arm}", one.estimate, one.n)
@@ -233,10 +233,10 @@ def unlike(pairs: Swapped) -> np.ndarray:
 
 
 def _shares(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
-    """Return the shares of question, answer, pair and noise in the mean squares of right pairs.
+    """Yield the shares of terms and noise in the mean squares of right pairs, and `follows`.
 
-    They add up to 1. A probe fitted to other samples would give other terms. This variance over
-    refits makes a mean square too large, and is counted as noise.
+    Shares add up to 1. The variance of a term over refits of the probe makes its mean square too
+    large. It is subtracted, and counted as noise.
     """
     parts, squares, noise = {}, [], []
     for name, which in TERMS.items():
@@ -272,7 +272,7 @@ def _long(rows: list[QuantityRow], analysis: Analysis) -> pd.DataFrame:
 
 
 def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
-    """Return the table of claims, a row each."""
+    """Return the table of claims, with one row per claim."""
     rows = []
     for name, one in judged.items():
         row = {**analysis.readout.key, "layer": analysis.readout.headline, "claim": name}
@@ -284,9 +284,9 @@ def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
 
 
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
-    """Correct the p of a figure's claims for the number of its cells (Holm).
+    """Correct the p-values of a figure's claims for the number of its cells (Holm).
 
-    At each read-out, the cells in which the claim is judged are counted. Verdicts are updated.
+    Only cells in which the claim is judged count. A *yes* that is not significant becomes a *no*.
     """
     p = table.groupby(["site", "position", "claim"])["p"].transform(estimates.holm)
     lost = (table["verdict"] == claims.YES) & ~(p < 1 - level)

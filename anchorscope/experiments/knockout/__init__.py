@@ -1,6 +1,6 @@
-"""Knockout: block attention to the exact question tokens and score each layer's probe again.
+"""Knockout: block attention to the exact question tokens, and score the answers again.
 
-Samples whose predicted class flips are Q-Anchored, the others A-Anchored (paper section 3.2). The
-control blocks as many random question tokens. Knockout is part of the main run and has its own
-rules.
+Samples whose predicted class flips are Q-Anchored, the others A-Anchored (arXiv 2601.07422, section
+3.2). The control blocks as many random question tokens. The knockout is part of the main run and
+does not use the generic rules of experiments.
 """

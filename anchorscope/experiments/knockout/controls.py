@@ -1,8 +1,8 @@
-"""Tables of controls: what else the probes know, what else flips them, and random tokens.
+"""Tables `controls` and `contrasts`: AUCs, flips under all conditions, and the published control.
 
-`controls` has one row per layer, with all that the picture `evidence` draws. `contrasts` compares
-the exact tokens with as many random tokens, as the paper does. It describes and carries no claim:
-exact tokens are a question's rare words, and random ones are mostly small words.
+`controls` has one row per layer, with all values that the picture `evidence` draws. `contrasts`
+compares blocking the exact tokens with blocking as many random tokens, as arXiv 2601.07422 does. No
+claim rests on it, because exact tokens are mostly rare words and random tokens function words.
 """
 
 import numpy as np
@@ -20,31 +20,31 @@ from anchorscope.probes.samples import Effects, Readout
 
 AUCS = {
     **recurring("site", "position", "layer", "headline", "probe_auc", "auc_low", "auc_high"),
-    "prompt_end_auc": "AUC of the probe before the answer is read",
+    "prompt_end_auc": "AUC of the probe at `prompt_end`, before the answer is read",
     **recurring("floor_auc"),
-    "auc_knockout": "AUC of the clean probe on knocked-out activations",
+    "auc_knockout": "AUC of the clean probe under the knockout",
     **with_interval("auc_shuffled", "AUC of a probe fitted to shuffled labels"),
 }
-"""Column of the table → what it holds; `columns` adds the columns of flips."""
+"""Column of `controls` → what it holds; `columns` adds the shares of flips."""
 FLIPS = "share of flips under the condition in the column's name"
 CONTRASTS = {
     **recurring("site", "position"),
     "contrast": "`knockout-random`: the knockout minus the published control",
     "quantity": "`share` of flips and mean `delta_p`, in percentage points",
     **recurring("layer", "n"),
-    "n_clusters": "subjects or questions among them",
+    "n_clusters": "number of clusters that share a subject or question",
     "estimate": "the paired difference",
     **interval_of("estimate", "ci"),
     "under": "mean of the first condition",
     "beside": "mean of the second condition",
     **recurring("signal", "inflation", "headline"),
 }
-"""Column of the table → what it holds."""
+"""Column of `contrasts` → what it holds."""
 RANDOM_CONTRAST = "knockout-random"
 
 
 def flipping() -> dict[str, Intervention]:
-    """Map each column of flip shares to its condition, first those after the own question."""
+    """Map columns of flip shares to conditions, with those after the partner's question last."""
     own = [one for one in of_role("cut", "control") if one.prompt is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
     names = {"knockout": "flip_share"}
@@ -52,18 +52,18 @@ def flipping() -> dict[str, Intervention]:
 
 
 def columns() -> dict[str, str]:
-    """Map each column of the table to what it holds."""
+    """Map each column of `controls` to what it holds."""
     return AUCS | dict.fromkeys(flipping(), FLIPS) | recurring("flip_share", "random_flip_share")
 
 
 def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -> pd.DataFrame:
-    """Return a row of `columns` per layer: what the probes know, and what flips them.
+    """Return a row of `columns` per layer: AUCs of the probes, and shares of flips.
 
-    The analysis has the seed of the run, which shuffled the labels. `scores` hold all read-outs and
-    probes. `scored_ids` [n] are in the order of scoring, in which the labels were shuffled.
+    `scores` hold all read-outs and probes. `scored_ids` [n] give the order in which the labels were
+    shuffled, by the seed of the run, which must also be the seed of the analysis.
 
     Raises:
-        AnchorscopeError: Scores, answers and floors are not of the same samples.
+        AnchorscopeError: Scores, answers and floors have different samples.
     """
     readout = analysis.readout
     layers = np.arange(len(readout.clean))
@@ -85,7 +85,7 @@ def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -
 
 
 def _other_aucs(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
-    """Compute the AUC of the clean probe under the knockout, and of shuffled labels."""
+    """Compute the AUCs of the clean probe under the knockout and of the probe `shuffled`."""
     readout, columns = analysis.readout, dict[str, object]()
     if knockout := readout.effects.get("knockout"):
         columns["auc_knockout"] = [auc(layer, analysis.z) for layer in knockout.s[0]]
@@ -96,7 +96,7 @@ def _other_aucs(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
 
 
 def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
-    """Return the shuffled labels of the samples, int64 [n], as they were dealt out for scoring."""
+    """Return the shuffled labels to which the probe `shuffled` was fitted, int64 [n]."""
     where = f"read-out {analysis.readout.name}"
     rows = samples.places(analysis.answers["id"], scored_ids, where)
     labels = np.empty(len(rows), dtype=np.int64)
@@ -116,20 +116,20 @@ def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> list[float] 
 
 
 def _share(effects: Effects) -> np.ndarray:
-    """Return the share of flips by layer among the samples that were measured; draws averaged."""
+    """Return the share of flips among measured samples, [layers], averaged over draws."""
     some = effects.measured
     return ratio(effects.flip[..., some].mean(0).sum(-1), np.array(some.sum()))
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
-    """Compare every cut with its control; a row of `CONTRASTS` per cut, quantity and layer.
+    """Compare each cut with its control, in a row of `CONTRASTS` per cut, quantity and layer.
 
     Differences are paired: they are taken over the samples where the control blocks as many tokens
     as the cut. A control's draws are averaged within a sample.
 
     Raises:
-        AnchorscopeError: The answers lack `<control>_complete`, or floors are not of the same
-            samples as the scores.
+        AnchorscopeError: The answers lack `<control>_complete`, or floors and scores have
+            different samples.
     """
     measured = [
         (one, control)
@@ -160,7 +160,7 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
 
 
 def _effects(readout: Readout, condition: str) -> dict[str, np.ndarray]:
-    """Return what a condition does to each sample, in percentage points, [1, layers, n]."""
+    """Return flips and ΔP, averaged over draws, in percentage points, [1, layers, n]."""
     effects = readout.effects[condition]
     every = {"share": 100.0 * effects.flip, "delta_p": effects.delta_p}
     return {name: values.mean(0, keepdims=True) for name, values in every.items()}

@@ -1,4 +1,4 @@
-"""ΔP: how far each layer's probe moves under a condition, by the condition's own flips."""
+"""Table `curve`: ΔP under each condition, by layer and by the flips under that condition."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ CURVE = {
     "grouping": "`per_layer`: by the condition's own flips at each layer",
     "anchor": "`Q`, samples that flip; `A`, samples that do not; `all`",
     **recurring("layer"),
-    "n": "samples of the group that the condition measured; mean over random draws",
+    "n": "samples of the group measured under the condition; mean over random draws",
     "share": "`n` as a share of the cell's samples",
     **recurring("delta_p", "ci_low", "ci_high", "probe_auc"),
     "answer_accuracy": "share of right answers in the group",
@@ -35,12 +35,12 @@ CURVE = {
     "n_paired": "samples with a complete random control, over which `flip_share` is taken",
     **recurring("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"),
     **interval_of("share", "share_ci"),
-    "delta_logit": "mean change of the score towards the clean class",
+    "delta_logit": "mean change of the logit towards the class predicted on the clean pass",
     **recurring("n_clusters", "thin", "auc_low", "auc_high"),
-    "cell_signal": "`signal` of the read-out, each sample scored at the layer of its fold",
+    "cell_signal": "`signal` with each sample scored at the layer that its fold chose",
     **recurring("headline"),
-    "popularity": "mean of the group",
-    "logprob": "`ea_logprob` of the answers, mean of the group",
+    "popularity": "mean popularity of the subjects of the group",
+    "logprob": "mean `ea_logprob` of the answers of the group",
     **recurring("inflation"),
 }
 """Column of the table → what it holds."""
@@ -50,13 +50,13 @@ def curve(analysis: Analysis) -> pd.DataFrame:
     """Compute ΔP, flips and probe strength: a row of `CURVE` for each condition, anchor and layer.
 
     The numbers of a random control are averaged over its draws. The bootstrap resamples these
-    draws, too. An empty group has n = 0, share = 0 and blanks. Answers have `<control>_complete`
-    for each measured control, and where known `popularity`, `ea_logprob` and
+    draws, too. For an empty group, `n` and `share` are 0 and the rest is blank. The answers need
+    `<control>_complete` for each measured control. They may have `popularity`, `ea_logprob` and
     `n_blocked_<condition>`.
 
     Raises:
-        AnchorscopeError: The answers do not tell where a control is complete, or floors and scores
-            are not of the same samples.
+        AnchorscopeError: The answers lack `<control>_complete`, or floors and scores have
+            different samples.
     """
     golds = {one.name for one in of_role("gold")}
     conditions = [name for name in analysis.readout.effects if name not in golds]
@@ -89,10 +89,10 @@ def _group(
 ) -> Group:
     """Form one group of `members`, bool [draws, layers, n].
 
-    `paired` samples count for flips, `facts` are averaged over the group, [n] each.
+    Only `paired` samples, bool [n], count for flips. `facts`, [n] each, are averaged.
     """
     counted, draws = members & paired, len(effects.flip)
-    # Over all samples, `share` is 1 by construction, so that it has no interval.
+    # A mean that the grouping fixes gets no bounds, so that its interval may have zero width.
     of_share, of_flips = (ANY, SHARE) if key["anchor"] == "all" else (SHARE, ANY)
     share = Means(members, np.ones_like(members), draws)
     averaged = {**facts, "delta_logit": effects.delta_logit}
@@ -110,7 +110,7 @@ def _group(
 
 
 def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
-    """Return further numbers on each sample under a condition, float64 [n]; NaN if unknown."""
+    """Return values of each sample that `curve` averages by group, [n] each; NaN if unknown."""
     acts = REGISTRY[condition].tokens is not None
     blocked = _numbers(answers, f"n_blocked_{condition}") if acts else np.zeros(len(answers))
     right = (answers["label"] == 0).to_numpy()
@@ -126,12 +126,12 @@ def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def control_is_complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
-    """Return the samples whose `pairing_control` acts on as many tokens as the cut, bool [n].
+    """Return whether a sample's `pairing_control` acts on as many tokens as E_Q has, bool [n].
 
-    All samples count if it was not measured.
+    All samples count if the condition has no such control, or it was not measured.
 
     Raises:
-        AnchorscopeError: The answers do not tell where the control is complete.
+        AnchorscopeError: The answers lack `<control>_complete`.
     """
     control = pairing_control(condition)
     if control is None or control.name not in readout.effects:

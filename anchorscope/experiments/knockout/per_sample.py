@@ -24,7 +24,7 @@ COLUMNS = {
 """Column of the table → content."""
 CONDITION = "knockout"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of texts that a spreadsheet takes for formulas."""
+"""First characters of texts that a spreadsheet would read as formulas."""
 
 
 def per_sample(
@@ -36,7 +36,7 @@ def per_sample(
     all.
 
     Raises:
-        AnchorscopeError: Scores and answers are not of the same samples.
+        AnchorscopeError: Scores and answers have different samples.
     """
     used = (scores["probe"] == "clean") & scores["condition"].isin(["clean", CONDITION])
     if readouts is not None:
@@ -63,7 +63,7 @@ def _of_readout(readout: Readout, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
-    """Put an apostrophe before texts that a spreadsheet would take for formulas."""
+    """Put an apostrophe before texts that a spreadsheet would read as formulas."""
     texts = table[["id", "question", "answer", "answer_anchor"]]
     escaped = texts.map(lambda x: f"'{x}" if isinstance(x, str) and x.startswith(FORMULA) else x)
     return table.assign(**{str(name): escaped[name] for name in escaped})

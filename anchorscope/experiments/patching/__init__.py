@@ -1,8 +1,8 @@
-"""Patching: the exact question tokens replaced by another sample's, before the same answer.
+"""Patching: replace the exact question tokens by another sample's, and keep the answer.
 
-The knockout hides what the question asks about. Patching replaces it by something else (token
-patching in arXiv 2601.07422). The control replaces as many question tokens outside E_Q by such
-tokens of an unlike question.
+The knockout hides what the question asks about. Patching makes the question ask about something
+else (token patching in arXiv 2601.07422). The control replaces as many question tokens outside E_Q
+by tokens outside E_Q of a question with another relation or template.
 """
 
 from typing import Literal
@@ -41,8 +41,8 @@ COLUMNS = {
     **READOUT_COLUMNS,
     "arm": "whose tokens replace the sample's",
     **GROUP_COLUMNS,
-    "n_paired": "samples whose partner is predicted to be of the sample's class (`published`: "
-    "right), and whose control replaced as many tokens and changed at least one",
+    "n_paired": "samples whose predicted class is the partner's (`published`: is right), and "
+    "whose control replaced as many tokens and changed at least one",
     **FLIP_COLUMNS,
     "changed": "share of the tokens replaced by the control that differ from the original",
     **FLAG_COLUMNS,

@@ -1,8 +1,8 @@
-"""Passes of patching: partners, replaced question tokens, and the scores behind them.
+"""Passes of patching: choose partners, replace question tokens, and score the answers again.
 
-The answer has the other label after the question of a `matched` partner, and keeps its label
-after the question of a `placebo` partner. `published` takes the tokens of a wrong answer's
-question.
+An answer has the other label after the question of a `matched` partner, and keeps its label after
+the question of a `placebo` partner. `published` is for right answers only, and its partners have
+wrong answers.
 """
 
 import itertools
@@ -43,18 +43,18 @@ log = logging.getLogger(__name__)
 def partners(
     answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int], arms: Sequence[str]
 ) -> tuple[dict[str, dict[str, str]], str | None]:
-    """Choose a partner for each sample in each arm; `arms` are keys of `RULES` with `matched`.
+    """Choose a partner of each sample in each of `arms`, keys of `RULES` that include `matched`.
 
     A partner has the same relation, another subject, and follows the arm's rule. Partners of the
     same template are preferred. The seed and the sample's id choose among the candidates. Partners
     are in the same outer fold of the probes (`folds_of`, by id). Otherwise the probe that scores
-    the sample would have learned from the partner's question, and from this very row if the answers
-    are the same word.
+    the sample would have learned from the partner's question, and even from this very
+    question and answer if both samples have the same answer.
 
     Returns:
         Arm → id → id of the partner, and the source of the relations: `relations` of the dataset,
-        or the questions' `wording`; None, and no partners, if too few right answers find a matched
-        partner by the wording.
+        or the questions' `wording`. If too few right answers find a matched partner by the wording,
+        there are no partners, and the source is None.
     """
     samples, source = known(answers)
     groups: dict[tuple[str, int], list[Known]] = defaultdict(list)
@@ -72,8 +72,8 @@ def partners(
     if source == "relations" or coverage >= LEAST_COVERAGE:
         return chosen, source
     log.warning(
-        "%s: not run; %.0f %% of the right answers find a matched partner by the wording of the "
-        "questions, and %.0f %% must",
+        "%s: not run; %.0f %% of the right answers have a matched partner by the wording of the "
+        "questions, and at least %.0f %% are needed",
         *(" and ".join(arms), 100 * coverage, 100 * LEAST_COVERAGE),
     )
     return {arm: {} for arm in arms}, None
@@ -112,10 +112,10 @@ class Patched:
 
 
 def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
-    """Score the samples of a cell after replaced question tokens.
+    """Score the answers of a cell with tokens of their questions replaced.
 
     A partner has the sample's relation and fold (see `partners`), and its E_Q has as many spans.
-    The first span replaces the first, and so on, whatever their lengths. Samples without a partner
+    The spans are exchanged in order, whatever their lengths. Samples without a partner
     or without a donor for the control are left out.
 
     Returns:
@@ -154,10 +154,10 @@ def exact(sample: Sample, partner: Sample) -> Patched:
 
 
 def control(sample: Sample, donor: Sample, key: str) -> Patched:
-    """Replace question tokens outside E_Q, as many as E_Q has, by such tokens of a donor.
+    """Replace question tokens outside E_Q, as many as E_Q has, by such tokens of a donor sample.
 
     The replaced tokens and the donor's first token depend on `key`. The donor's other tokens follow
-    in order and start again from the first when they run out. Fewer tokens are replaced if the
+    in order, and are repeated if there are too few. Fewer tokens are replaced if the
     question has fewer outside E_Q.
     """
     replaced = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
@@ -177,7 +177,7 @@ def with_spans(
     `spans` hold consecutive token indices before the answer, in order; `tokens` their new ids.
     """
     ids: list[int] = []
-    places: dict[int, list[int]] = {}  # old → new indices; a replaced span's are at its first
+    places: dict[int, list[int]] = {}  # old → new indices; for a replaced span, at its first
     replacement = {span[0]: new for span, new in zip(spans, tokens, strict=True)}
     inside = {place for span in spans for place in span[1:]}
     for place, token in enumerate(sample.input_ids):

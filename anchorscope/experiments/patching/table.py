@@ -12,7 +12,7 @@ from anchorscope.probes.samples import Readout
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return the share of predictions that flip, a row for each layer, arm, label and anchor."""
+    """Return the share of predictions that flip in a row per layer, arm, label and anchor."""
     source = next(iter(measured.rows["source"].dropna()), None)
     return pairs.table(analysis, tuple(COLUMNS), arms(analysis.readout, measured), source)
 

@@ -1,9 +1,9 @@
-"""Saliency: how much the probe's logit hangs on attention from the exact question tokens.
+"""Saliency: how much the probe's logit depends on attention to the exact question tokens.
 
-S_l(i, j) = |Σ over heads A ⊙ ∂L/∂A| in layer l, from token i to a later token j. A are the weights
-after the softmax, L the logit of the headline layer's probe (the flow of Wang et al. 2023, arXiv
-2305.14160, as in arXiv 2601.07422, whose L is not known). The control takes the flow from as many
-random question tokens to the same targets.
+The flow S_l(i, j) = |Σ over heads A ⊙ ∂L/∂A| goes from token i to a later token j in layer l. A is
+the attention after the softmax, L the logit of the headline layer's probe. Wang et al. (arXiv
+2305.14160) define this flow. arXiv 2601.07422 uses it with an L that is not known. The control is
+the flow from as many random question tokens to the same targets.
 """
 
 from typing import Literal
@@ -45,14 +45,14 @@ COLUMNS = {
     **with_interval("random", "the measure for random tokens"),
     **with_interval("contrast", "the paired difference of measure and random tokens"),
     **with_interval("ratio", "`flow` divided by `random`"),
-    **with_interval("auc", "how well the flow tells `Q` from `A`"),
+    **with_interval("auc", "AUC of the flow at telling `Q` from `A`"),
     **with_interval("random_auc", "the measure for random tokens"),
     **with_interval("auc_contrast", "the paired difference of measure and random tokens"),
     **with_interval(
-        "crossed_auc", "how well the flow tells which right answers flip after another question"
+        "crossed_auc", "AUC of the flow at telling which right answers flip after another question"
     ),
     "loss": "differentiated quantity: `logit`, or `probe` (its cross-entropy)",
-    "x": "value of `flow` at the point",
+    "x": "value of `flow` at this point",
     "density": "share of samples for each factor of ten of the flow",
     "random_density": "the measure for random tokens",
     **FLAG_COLUMNS,
@@ -69,12 +69,12 @@ class Saliency(SampledSettings):
 
 EXPERIMENT = Experiment(
     name="saliency",
-    about="Attention from the exact question tokens (E_Q) to the exact answer tokens, times the "
+    about="Attention of the exact answer tokens to the exact question tokens (E_Q), times the "
     "gradient of the probe's logit; the control takes as many random question tokens.",
     settings=Saliency,
     needs=("gradients", "floors"),
     interventions=(SALIENCY, RANDOM),
-    passes=lambda settings, draws, readouts: 1 + readouts,  # one back for each read-out
+    passes=lambda settings, draws, readouts: 1 + readouts,  # a backward pass per read-out
     columns=COLUMNS,
     views={"density": "Saliency from the question to the answer", "layers": "Saliency by layer"},
 )

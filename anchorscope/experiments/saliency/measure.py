@@ -26,7 +26,7 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 GRAPH = 8
-"""Divisor of the tokens per batch for passes that keep their graph."""
+"""Divisor of the tokens per batch, because these passes keep the graph for gradients."""
 BEHIND_ANSWER = ("last_answer", "final")
 """Positions that can read the answer. No flow to the answer reaches earlier positions."""
 
@@ -43,17 +43,17 @@ class Sources:
 def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
     """Measure the flow from E_Q and from random tokens, up to each read-out's headline layer.
 
-    The model must have eager attention. Every batch has one forward pass, and one backward pass per
-    read-out. Read-outs that do not read the answer are left out. A batch that does not fit in
+    The model must use eager attention. Every batch has one forward pass, and one backward pass per
+    read-out. Read-outs at positions before the answer are left out. A batch that does not fit in
     memory is halved. Batching affects nothing but rounding.
 
     Returns:
-        The rows of `clean` at every layer, and the rows of the sources at the layers up to the
+        The rows of `clean` at every layer, and the rows of each source at the layers up to the
         headline layer: `measured.COLUMNS`, `flow` to the exact answer tokens, and `loss`, which
         sets the unit of `flow`.
 
     Raises:
-        AnchorscopeError: See `runner.measure`, or a gradient is not finite.
+        AnchorscopeError: A gradient is not finite, or as in `runner.measure`.
     """
     readouts = [one for one in cell.readouts if Pair.of(one).position in BEHIND_ANSWER]
     headlines = {readout: headline(cell, readout) for readout in readouts}
@@ -120,7 +120,7 @@ def _passed(
 
 
 def _sources(cell: Cell, samples: Sequence[Sample]) -> list[Sources]:
-    """Return E_Q and each draw of the control, with the draws of the main run's `random`."""
+    """Return E_Q and the draws of the control, which equal those of `random` in the main run."""
     drawn = [(SALIENCY, 0), *((RANDOM, draw) for draw in range(cell.draws))]
     found = []
     for one, draw in drawn:
@@ -138,7 +138,7 @@ def _loss(
     states: Tensor,
     samples: Sequence[Sample],
 ) -> Tensor:
-    """Return the loss to differentiate, summed over samples; `states` are the layer's."""
+    """Return the loss to differentiate, summed over samples; `states` are [samples, width]."""
     ids = [one.id for one in samples]
     s = cell.probes.logits_at(layer, states, readout, ids)
     if settings.loss == "logit":
@@ -150,10 +150,10 @@ def _loss(
 def _pairs(
     sample: Sample, sources: Sequence[Sources], number: int, length: int, position: str
 ) -> Tensor:
-    """Return the weight of each pair of tokens, float32 [sources, targets, sources' tokens].
+    """Return the weight of each pair of target and source token, float32 [sources, length, length].
 
-    A target is an exact answer token, later than the source, not in E_Q, and not after the
-    read-out. The weights of a source add up to 1, and are NaN if there is no pair.
+    A target is an exact answer token, later than the source, not in E_Q, and not after the token
+    of the read-out. The weights of each source add up to 1, and are NaN if it has no pair.
     """
     is_target = torch.zeros(length, dtype=torch.bool)
     is_target[sample.positions["before_answer"] + 1 : sample.positions["last_answer"] + 1] = True
@@ -168,9 +168,9 @@ def _pairs(
 
 
 def _flows(attentions: Sequence[Tensor], slopes: Sequence[Tensor], pairs: Tensor) -> np.ndarray:
-    """Return the mean saliency of `_pairs` where there are gradients, [layers, samples, sources].
+    """Return the mean saliency over `pairs` at layers with gradients, [layers, samples, sources].
 
-    Attention weights and gradients are [samples, heads, targets, sources' tokens] for each layer.
+    Attention weights and gradients are [samples, heads, length, length] for each layer.
     """
     flows = []
     for attention, slope in zip(attentions, slopes, strict=False):

@@ -1,4 +1,4 @@
-"""Windows: the knockout in a few layers; the cumulative knockout cannot tell layers apart.
+"""Windows: block E_Q in a few layers at a time; the full knockout cannot tell layers apart.
 
 The control blocks as many other question tokens in the same window.
 """
@@ -39,12 +39,12 @@ WINDOWS = tuple(
     )
     for number in range(MOST)
 )
-"""The windows, first to last; which layers each has depends on the model, see `measure`."""
+"""The windows, first to last. Their layers depend on the model, see `measure.windows`."""
 COLUMNS = {
     **READOUT_COLUMNS,
     "window": "number of the window, from 0",
     **dict.fromkeys(("first", "last"), "first and last layer of the window"),
-    "centre": "its centre, before clipping at the ends",
+    "centre": "central layer of the window, before clipping at the ends",
     **GROUP_COLUMNS,
     **FLIP_COLUMNS,
     "flips": "share whose predicted class flips; 0 at layers before the window",

@@ -14,14 +14,14 @@ class Window(NamedTuple):
     """Consecutive layers of a model."""
 
     first: int
-    last: int  # included
+    last: int  # inclusive
     centre: int
 
 
 def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
     """Score every sample of a cell with E_Q or the control's tokens blocked in each window.
 
-    The rows also have the `first` and `last` layer blocked and the window's `centre`, or blanks.
+    The rows also have the window's `first` and `last` layer and its `centre`, blank for `clean`.
     """
     places = windows(len(families.layers(cell.loaded)), settings.width)
     chosen, facts = [], []

@@ -1,4 +1,4 @@
-"""Table of windows: flips and ΔP by window, group and layer read."""
+"""Table of windows: flips and ΔP by window, group and layer that the probe reads."""
 
 import pandas as pd
 
@@ -13,7 +13,7 @@ LAYERS = ("first", "last", "centre")
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return a row for each layer read, window, label and anchor."""
+    """Return flips and ΔP in a row for each layer that is read, window, label and anchor."""
     columns = ["arm", *(name for name in COLUMNS if name not in ("window", *LAYERS))]
     rows = pairs.table(analysis, columns, arms(measured))
     rows = rows.rename(columns={"arm": "window"}).astype({"window": int})
@@ -30,7 +30,7 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def arms(measured: MeasuredRows) -> dict[str, Arm]:
-    """Return number → arm of each measured window."""
+    """Map the number of each measured window to its arm."""
     return {
         str(number): pairs.against_control(measured, one.name, control.name)
         for number, (one, control) in enumerate(zip(WINDOWS, CONTROLS, strict=True))
