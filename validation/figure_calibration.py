@@ -112,7 +112,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows.drop(columns=["signal", "thin"], errors="ignore"),
         f"Headline layer of each read-out; {say.groups}",
-        f"{say.size(rows.n_truth_q, 'samples')} of truth Q and {span(rows.n_truth_a)} of truth A per cell",
+        f"{say.size(rows.n_truth_q, 'samples')} of truth Q, {span(rows.n_truth_a)} of truth A",
         [
             f"Hollow grey: no signal beyond text models ({len(points)} points)." * bool(points),
             f"Shaded: the default read-out, {DEFAULT_READOUT}.",
