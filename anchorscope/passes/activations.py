@@ -1,4 +1,4 @@
-"""Activations: hidden states under every condition at the read-out tokens, as files of a cell.
+"""Activations: the hidden states of a cell at each read-out under each condition, as files.
 
 Modules that load torch are imported inside functions, because many jobs read only the index.
 """
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 
 PARTNER_COLUMNS = ("crossed_partner", "gold_partner", "frame", "partner_source")
-"""Columns of the index about the prompt that preceded an answer, see `index`."""
+"""Columns of the index that describe swapped answers, see `index`."""
 OUTPUTS = "outputs.parquet"
-"""Name of the file of token probabilities in a folder of activations."""
+"""Name of the file with token probabilities in a folder of activations."""
 
 
 def write(
     folder: str | Path, loaded: Loaded, planned: Plan, readouts: Sequence[str]
 ) -> dict[str, Any]:
-    """Measure a cell and write `batch-00000.safetensors`, ..., `index.parquet` and `OUTPUTS`.
+    """Pass all batches; write `batch-00000.safetensors`, ..., `index.parquet` and `OUTPUTS`.
 
-    Batches that an earlier try left in the folder are not passed again, so use a folder from
-    `partial.folder_for`.
+    Batches that an earlier run finished in the folder are not passed again. So get the folder from
+    `partial.folder_for`, which returns another path if a setting changes.
 
     Returns:
         The cost of the passes: `rows` passed, `samples`, `rows_by_condition`, `batches`, `seconds`,
@@ -57,7 +57,7 @@ def write(
     seconds = 0.0
     passes = measure(loaded, planned, readouts, numbers=todo, outputs=True)
     total = sum(len(planned.batches[number].rows) for number in todo)
-    # Closing removes the hooks from the model, even if writing a batch fails.
+    # Closing the generator removes the hooks from the model, even if writing a batch fails.
     with closing(passes), Progress(total=total, unit="rows") as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
             notes = {"ids": json.dumps(ids[number]), "seconds": f"{progress.seconds - seconds:.6f}"}
@@ -70,10 +70,10 @@ def write(
 
 
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
-    """Return the probabilities of answer tokens under conditions that block nothing.
+    """Return the `QUANTITIES` of answer tokens under the conditions that block nothing.
 
-    There is a row for each token up to the end of E_A. `place` is the token's index in the model's
-    input, `exact` whether it belongs to E_A.
+    There is one row per sample, condition and answer token up to the end of E_A. `place` is the
+    token's index in the model's input. `exact` tells whether the token belongs to E_A.
     """
     from anchorscope.passes.runner import QUANTITIES
 
@@ -101,7 +101,7 @@ def outputs(folder: str | Path) -> pd.DataFrame:
 
 
 def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any]:
-    """Sum up the cost of the passes, see `write`, from the notes in the files of all batches."""
+    """Return the cost of the passes, see `write`. The files of the batches hold the seconds."""
     rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
     return {
         "rows": rows.total(),
@@ -116,18 +116,18 @@ def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any
 
 
 def index(planned: Plan) -> pd.DataFrame:
-    """Return the index of a cell: a table of the interventions on each sample.
+    """Return the index of a cell: what was measured and blocked for each sample.
 
     It has one row per sample, in the order of the answers, with `id` and these columns:
 
-    - For each condition of the role `noise`, its name: whether the sample was measured under it.
-    - For each cut and control, `n_blocked_<name>`: number of tokens acted on, mean over draws; NaN
-      if the condition is not run.
-    - For each control, `<name>_complete`: whether every draw found as many tokens as the controlled
-      condition acts on; False if either is not run.
-    - If crossing is run, `crossed_partner` and `gold_partner`: ids of the samples whose prompts
-      preceded the answer and the gold answer, or None; `frame`: digest of the own prompt's tokens
-      outside E_Q; and `partner_source`, see `partners.Crossing`.
+    - `<name>` of each condition of the role `noise`: whether the sample was measured under it.
+    - `n_blocked_<name>` of each cut and control: number of blocked tokens, mean over draws; NaN if
+      the condition is not run.
+    - `<name>_complete` of each control: whether it blocks as many tokens in every draw as the cut
+      that it controls; False if one of the two is not run.
+    - If answers are swapped, `crossed_partner` and `gold_partner`: ids of the samples whose prompts
+      precede the swapped answer and gold answer, or None; `frame`: digest of the tokens of the own
+      prompt outside E_Q; and `partner_source`, see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
@@ -160,18 +160,18 @@ def _partner(sample: Sample, prompt: str) -> str | None:
 
 
 def _frame(sample: Sample) -> str:
-    """Return a digest of a prompt's tokens outside E_Q."""
+    """Return a digest of the tokens of a sample's prompt outside E_Q."""
     exact = set(sample.eq_tokens)
     prompt = enumerate(sample.input_ids[: sample.answer_start])
     return digest(*(str(id_) for place, id_ in prompt if place not in exact))[:16]
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
-    """Return the answers that were measured, joined with their index, in the order of the passes.
+    """Return the answers that were measured, in the order of the index and joined with it.
 
-    Columns of the role `noise` are left out. `PARTNER_COLUMNS` are None if crossing was not run.
-    `logprob_<condition>` is the summed log-probability of the tokens of E_A, or of the gold answer;
-    NaN if not measured.
+    The columns of conditions of the role `noise` are left out. `PARTNER_COLUMNS` are None if no
+    answers were swapped. `logprob_<condition>` is the log-probability of E_A, or of the gold answer
+    in its place, summed over tokens; NaN if not measured.
 
     Raises:
         AnchorscopeError: The folder was measured from other answers.
@@ -195,7 +195,7 @@ def read(
 ) -> tuple[list[str], Features]:
     """Return ids and states of one read-out under one condition, in the order of the answers.
 
-    States are float32 [layers, samples, width]. Layers are read from files when they are indexed.
+    States are float32 [layers, samples, width]. Slicing the layers reads them from the files.
 
     Raises:
         AnchorscopeError: The read-out was not measured, or a file is missing or broken.

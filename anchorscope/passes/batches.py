@@ -14,7 +14,7 @@ NOISE_SAMPLES = 64
 """Default number of samples that are measured under a condition of the role `noise`."""
 
 Drawn = tuple[Intervention, int]
-"""Intervention, and number of the draw."""
+"""An intervention, and the number of one of its draws."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Sample:
     answer_start: int
     # id of the sample whose prompt precedes the answer; None for the sample's own prompt
     partner: str | None = None
-    # versions with another prompt or another answer, by `Intervention.prompt`
+    # versions of the sample with another prompt or another answer, by `Intervention.prompt`
     others: dict[str, Sample] = field(default_factory=dict)
 
     @property
@@ -38,7 +38,7 @@ class Sample:
         return range(self.answer_start, self.positions["last_answer"] + 1)
 
     def under(self, one: Intervention) -> Sample:
-        """Return the sample with the prompt and answer that an intervention passes."""
+        """Return the version of the sample that is passed under an intervention."""
         return self if one.prompt is None else self.others[one.prompt]
 
 
@@ -46,11 +46,11 @@ class Sample:
 class Row:
     """One row of a pass: a sample under one intervention and draw."""
 
-    sample: int  # number of the sample
-    passed: Sample  # the sample with the prompt and answer that are passed
+    sample: int  # index of the sample in `Plan.samples`
+    passed: Sample  # the version of the sample that is passed, see `Sample.under`
     intervention: Intervention
     draw: int
-    tokens: tuple[int, ...]  # indices of the tokens that are cut
+    tokens: tuple[int, ...]  # indices of the blocked tokens
 
     @property
     def condition(self) -> str:
@@ -58,7 +58,7 @@ class Row:
         return self.intervention.name
 
     def __str__(self) -> str:
-        """Return the row's name in errors."""
+        """Return the row's name in error messages."""
         return f"sample {self.passed.id}, condition {self.condition}, draw {self.draw}"
 
 
@@ -66,9 +66,9 @@ class Row:
 class Batch:
     """The rows of one pass."""
 
-    samples: tuple[int, ...]  # numbers of its samples, longest first
-    columns: tuple[Drawn, ...]  # interventions that each sample is passed under
-    # in the order passed: all samples under the first column, then under the next
+    samples: tuple[int, ...]  # indices of its samples in `Plan.samples`, longest first
+    columns: tuple[Drawn, ...]  # interventions and draws that each sample is passed under
+    # all samples under the first column, then all samples under the next, and so on
     rows: tuple[Row, ...]
     length: int  # padded length in tokens
 
@@ -78,21 +78,21 @@ class Batch:
         return not self.columns[0][0].own_batch
 
     def tokens(self, samples: Sequence[int]) -> int:
-        """Return the number of tokens that some of its samples take, including padding."""
+        """Return the number of tokens, with padding, in the rows of some of its samples."""
         return len(samples) * len(self.columns) * self.length
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All passes of a cell, fixed before the first pass by the cell and the token budget alone."""
+    """All passes of a cell, planned before the first pass."""
 
-    samples: tuple[Sample, ...]  # the samples measured, in the order of the answers
-    # in running order: longest first; conditions with a batch of their own come last
+    samples: tuple[Sample, ...]  # the samples to measure, in the order of the answers
+    # in running order: the longest first; conditions with batches of their own come last
     batches: tuple[Batch, ...]
-    # numbers of samples given, kept and dropped by reason; `notes` count the swapped ones
+    # numbers of samples given, kept and dropped by reason; `notes` count outcomes of swapping
     counts: Counts
-    head: int = 0  # number of tokens that all prompts begin with, before any question
-    # source of subjects and relations, see `partners.Crossing`; None if crossing is not run
+    head: int = 0  # number of first tokens that all prompts share, before any question
+    # source of subjects and relations, see `partners.Crossing`; None if nothing is swapped
     partner_source: str | None = None
 
 
@@ -104,16 +104,16 @@ def arrange(
     seed: int = 0,
     noise_samples: Mapping[str, int] | None = None,
 ) -> Plan:
-    """Put the passes of some samples into batches.
+    """Group the rows of samples into batches.
 
     A batch holds all rows of its samples, so that they share one padded shape: in bfloat16, another
-    shape is enough to change results. Some interventions need another prompt or answer, and a
-    sample without it is not passed under them. So only samples with the same ones share a batch.
+    shape is enough to change results. A sample is not passed under an intervention whose prompt or
+    answer it lacks. So a batch holds only samples whose `others` have the same keys.
 
-    `chosen` holds each intervention with the number of each of its draws, `clean` among them. A
-    pass has at most `batch_tokens` rows × padded length, unless it holds a single sample. `seed` is
-    for the random control. `noise_samples` maps interventions with a batch of their own to the
-    number of samples that are measured under them, by default `NOISE_SAMPLES`.
+    `chosen` lists every draw of every intervention, `clean` included. Rows × padded length of a
+    batch is at most `batch_tokens`, unless the batch holds a single sample. `seed` decides the
+    random control's tokens. `noise_samples` maps the names of interventions with batches of their
+    own to the number of samples that are measured under them, by default `NOISE_SAMPLES`.
     """
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):
@@ -135,25 +135,25 @@ def arrange(
 
 
 def _head(samples: Sequence[Sample]) -> int:
-    """Return how many tokens all prompts begin with, before any question and read-out."""
+    """Return the number of first tokens that all prompts share, before any question or read-out."""
     prompts = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
     firsts = (min(*one.question_tokens, *one.eq_tokens, *one.positions.values()) for one in prompts)
     return min([common([one.input_ids for one in prompts]), *firsts])
 
 
 def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
-    """Return a batch with only some of its samples, with the same columns and length."""
+    """Return a batch with only some of its samples; columns and length stay the same."""
     chosen = frozenset(samples)
     rows = tuple(row for row in batch.rows if row.sample in chosen)
     return replace(batch, samples=tuple(samples), rows=rows)
 
 
 def by_length(batch: Batch) -> list[Batch]:
-    """Split a batch by length where that saves more padding than an extra call costs."""
+    """Split a batch by length where this saves more padding than an extra call costs."""
     n = len(batch.samples)
     sizes = [len(row.passed.input_ids) for row in batch.rows]
     lengths = [max(sizes[place::n]) for place in range(n)]  # of the longest row of each sample
-    # Each row of a sample is padded.
+    # `lengths` counts each sample once, but padding is saved in each of its rows.
     divided = split(lengths, WORTH_A_CALL / len(batch.columns))
     return [
         replace(narrowed(batch, batch.samples[part]), length=max(lengths[part])) for part in divided

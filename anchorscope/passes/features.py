@@ -1,4 +1,4 @@
-"""Hidden states that probes are fitted to, in memory or read layer by layer."""
+"""Features that probes are fitted to, in memory or read from files by blocks of layers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 
 BLOCK_BYTES = 512 << 20
-"""Maximum memory for the layers of one read-out and condition held at a time, in bytes."""
+"""Maximum size in bytes of the layers that one `StoredStates` holds in memory."""
 
 
 class Features(Protocol):
-    """Features [layers, samples, width]; slicing layers gives a tensor. A tensor qualifies."""
+    """Features [layers, samples, width], such as a tensor. A slice of layers is a tensor."""
 
     @property
     def shape(self) -> Sequence[int]:
@@ -38,11 +38,11 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """Some consecutive layers of features, with some of their samples in a given order."""
+    """A view of features: some consecutive layers, and some samples in a given order."""
 
     x: Features
     layers: range
-    order: Tensor | slice  # int64 [samples]; or all in their own order
+    order: Tensor | slice  # indices of the samples, int64 [samples]; or a slice of all
 
     @property
     def shape(self) -> Sequence[int]:
@@ -72,12 +72,12 @@ def view_of(x: Features) -> View:
 
 
 def reordered(x: Features, order: np.ndarray) -> View:
-    """Return features with row `order[i]` as row i, int64 [samples]."""
+    """Return a view whose sample i is sample `order[i]` of `x`; `order` is int64 [samples]."""
     return View(x, range(len(x)), torch.as_tensor(order))
 
 
 def blocks(x: Features) -> Iterator[View]:
-    """Yield the layers in blocks, each as large as is held in memory at a time."""
+    """Yield views of consecutive layers, as many in each as are held in memory at a time."""
     whole = view_of(x)
     for start in range(0, len(whole), whole.layers_at_once):
         yield replace(whole, layers=whole.layers[start : start + whole.layers_at_once])
@@ -90,13 +90,13 @@ def at(x: Features, layers: Sequence[int]) -> Tensor:
 
 @dataclass
 class StoredStates:
-    """Features in files: one read-out under one condition, float32 [layers, samples, width]."""
+    """States in files: one read-out under one condition, float32 [layers, samples, width]."""
 
-    name: str  # name of the tensor in the files, each [rows, layers, width]
-    # file → the rows that are used, and their indices among the samples
+    name: str  # name of the tensor in each file, [rows, layers, width]
+    # file → the rows of its tensor that are used, and their indices among the samples
     files: dict[Path, tuple[list[int], list[int]]]
     shape: tuple[int, int, int]  # layers, samples, width
-    layers_at_once: int  # number of layers that are read together, held until others are needed
+    layers_at_once: int  # number of layers that are read together and then held in memory
     _held_layers: range = range(0)
     _held: Tensor = field(default_factory=lambda: torch.empty(0))
 
@@ -123,8 +123,8 @@ class StoredStates:
             do = "add the read-out or the condition to config.yaml and run snakemake again"
             raise AnchorscopeError(f"{name} was not measured", folder, do, see="not-measured")
         if missing:
-            what = f"the states of {len(missing)} samples are in no batch: {min(missing)}"
-            do = "delete its folder and run snakemake again"
+            what = f"the states of {len(missing)} samples are in no batch, such as {min(missing)}"
+            do = "delete this folder and run snakemake again"
             raise AnchorscopeError(what, folder, do, see="unreadable-product")
         _, layers, width = shape
         at_once = max(1, block_bytes // (4 * width * len(ids)))
@@ -135,7 +135,7 @@ class StoredStates:
         return self.shape[0]
 
     def __getitem__(self, layers: slice) -> Tensor:
-        """Return the features of some consecutive layers, read from the files unless held."""
+        """Return the states of some consecutive layers, read from the files unless in memory."""
         wanted = range(len(self))[layers]
         if len(wanted) > self.layers_at_once:
             return self._read(wanted)

@@ -21,17 +21,17 @@ Output = Tensor | tuple[Tensor, ...]
 def recording(
     loaded: Loaded, pairs: Sequence[tuple[str, str]], rows: Sequence[Sample], *, first: int = 0
 ) -> Iterator[dict[str, list[Tensor]]]:
-    """Record the outputs of modules at read-outs of rows that are passed in the context.
+    """Record the states at the read-outs `pairs` of the rows that are passed in the context.
 
-    `first` is the index of the first token that is passed. The context gives site → the states of
-    each layer in turn, [rows, positions, width].
+    `first` is the index of the first token that is passed. Yield site → the states of each layer,
+    from the first layer on, [rows, positions, width].
     """
     positions = dict.fromkeys(position for _, position in pairs)
     indices = torch.tensor([[row.positions[name] - first for name in positions] for row in rows])
     every = torch.arange(len(rows))[:, None]
     seen: dict[str, list[Tensor]] = {site: [] for site, _ in pairs}
 
-    @cache  # a copy to a GPU waits for all its work, so it is not repeated in every layer
+    @cache  # a copy to a GPU waits until the GPU is idle, so copy once, not in every layer
     def on(device: torch.device) -> tuple[Tensor, Tensor]:
         return every.to(device), indices.to(device)
 
@@ -57,12 +57,12 @@ def mask(
 ) -> Tensor:
     """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
 
-    The mask is causal and closed to padding. Every later token that is not cut itself cannot attend
-    to a row's cut tokens. The diagonal stays open, because a query with nothing to attend to would
-    be NaN. Closed entries are `finfo(dtype).min`, open entries 0.
+    The mask is causal and closes padding. A later token cannot attend to the row's blocked tokens,
+    unless it is blocked itself. The diagonal stays open, because the state of a query with nothing
+    to attend to would be NaN. Closed entries are `finfo(dtype).min`, open entries 0.
 
-    `lengths` count each row's tokens without padding, `length` with it. `cuts` are the indices of
-    the tokens cut in each row. Tokens before `first` are attended to and not passed.
+    `lengths` holds each row's number of tokens without padding, `length` is the padded length.
+    `cuts` holds the indices of each row's blocked tokens. Tokens before `first` are keys only.
     """
     is_cut = torch.zeros((len(cuts), 1, length), dtype=torch.bool)
     for row, tokens in enumerate(cuts):

@@ -1,8 +1,7 @@
-"""Interventions on the passes of a sample, as data.
+"""Interventions: what each condition changes in the pass of a sample, as data.
 
-One record describes one condition. Passes, mask, index of the activations, scores, contrasts,
-tables, labels and pictures follow from a record's role and from its control. No other module lists
-conditions.
+One record describes one condition. Its role and its control decide how the condition is passed,
+masked, indexed, scored, contrasted, tabulated and drawn. No other module lists conditions.
 """
 
 import hashlib
@@ -12,14 +11,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Settings = Mapping[str, Mapping[str, int] | None]
-"""The config's section `conditions`: a setting left out, or None, is off."""
+"""The config's section `conditions`. A condition that is missing or None is off."""
 Role = Literal["clean", "cut", "control", "arm", "gold", "noise"]
 """Relation of a condition to the others:
 
 - `clean`: nothing is changed.
-- `cut`: attention to some of the question's tokens is cut.
-- `control`: attention to other tokens is cut, for the one `cut` that names it as its control.
-- `arm`: the answer follows another question, and nothing is cut.
+- `cut`: attention to some of the question's tokens is blocked.
+- `control`: attention to other tokens is blocked, to compare with the `cut` that it controls.
+- `arm`: the answer follows another question, and nothing is blocked.
 - `gold`: a gold answer replaces the model's own wrong answer.
 - `noise`: nothing is changed, in a batch of its own; it shows numerical noise.
 """
@@ -27,40 +26,40 @@ Role = Literal["clean", "cut", "control", "arm", "gold", "noise"]
 
 @dataclass(frozen=True)
 class Intervention:
-    """One condition."""
+    """One condition: what it changes, and what it is compared with."""
 
-    # name, label, when: in tables; in a legend; and what completes `ΔP when ...`
+    # name in tables, label in legends, and the clause that completes `ΔP when ...`
     name: str
     label: str
     when: str
     role: Role
     settings: tuple[str, ...] = ()  # keys of the config's `conditions`, all of which must be on
-    tokens: str | None = None  # which question tokens it acts on, a key of `TOKENS`; None for none
-    # first layer that it acts in, and the one after the last; None for all
+    tokens: str | None = None  # question tokens that it blocks, a key of `TOKENS`, or None
+    # first layer in which it blocks, and the layer after the last one; None for all layers
     layers: tuple[int, int] | None = None
-    # prompt and answer that are passed, a key of `Sample.others`, if not the sample's own;
-    # `planning` finds `CROSSED`, `GOLD` and `CROSSED_GOLD`
+    # version of the sample that is passed, a key of `Sample.others`; None for the sample itself;
+    # `planning` makes the versions `CROSSED`, `GOLD` and `CROSSED_GOLD`
     prompt: str | None = None
-    # the condition that its effects are measured against; for a cut after another prompt, the
-    # same prompt with nothing cut
+    # the condition that its effects are measured against; for a cut after the partner's question,
+    # the same question with nothing blocked
     compared_with: str = "clean"
-    # the control that does as much to other tokens
+    # the control that blocks as many other tokens
     controlled_by: str | None = None
-    # the condition that does the same after the partner's question; both are an arm of crossing
+    # the condition that does the same after the partner's question, see `arms`
     behind_partner: str | None = None
-    # without a control of its own: the control over whose complete samples its flips are counted
+    # another cut's control: flips are counted over the samples where that control is complete
     counted_with: str | None = None
-    # passed in a batch of its own, on the model's ordinary path without our mask
+    # whether it is passed in batches of its own, on the model's ordinary path without our mask
     own_batch: bool = False
 
     @property
     def blocks(self) -> str:
-        """The tokens that a cut blocks, such as `every question token`."""
+        """Name of the tokens that a cut blocks, such as `every question token`."""
         return self.label.replace(" blocked", "")
 
     @property
     def partial(self) -> bool:
-        """Whether only some of the samples are measured under it."""
+        """Whether only some samples are measured under this condition."""
         return self.own_batch or self.prompt is not None
 
     @property
@@ -70,11 +69,11 @@ class Intervention:
 
     @property
     def drawn(self) -> bool:
-        """Whether its tokens are chosen at random, once for each draw."""
+        """Whether the blocked tokens are random, and differ between draws."""
         return self.tokens == "random"
 
     def acts_in(self, layer: int) -> bool:
-        """Return whether it cuts in this layer."""
+        """Return whether the condition blocks its tokens in this layer."""
         return self.layers is None or self.layers[0] <= layer < self.layers[1]
 
 
@@ -95,11 +94,11 @@ def runs(tokens: Sequence[int]) -> list[list[int]]:
 
 
 def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str) -> list[int]:
-    """Choose as many question tokens outside E_Q as E_Q has, in runs of the same lengths.
+    """Choose question tokens outside E_Q, as many as E_Q has and in runs of the same lengths.
 
-    The longest run is placed first, apart from the others if there is room. A run that fits nowhere
-    fills the longest free stretch, and the rest of it is placed in the same way. If the question
-    has too few tokens, all are taken.
+    The longest runs are placed first. Runs do not touch if there is room. A run that fits
+    nowhere fills the longest free stretch, and its remaining tokens are placed in the same way. If
+    too few tokens are outside E_Q, all of them are chosen.
     """
     draws = seeded(key)
     free = set(question_tokens) - set(eq_tokens)
@@ -114,7 +113,7 @@ def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key:
 
 
 def _place(length: int, free: set[int], taken: set[int], draws: random.Random) -> set[int]:
-    """Return a random place for a run of this length, or the whole of a longest free stretch."""
+    """Return random consecutive free tokens, `length` of them, or else a longest free stretch."""
     stretches = runs(sorted(free))
     fitting = [first for run in stretches for first in run[: max(0, len(run) - length + 1)]]
     separate = [first for first in fitting if not {first - 1, first + length} & taken]
@@ -131,8 +130,8 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
     "rest": lambda question, exact, key: sorted(set(question) - set(exact)),
     "random": random_tokens,
 }
-"""Name → function from the question's tokens, E_Q and a random key to the tokens.
-`random` gives as many as E_Q has, so it controls only `exact`."""
+"""Name → function that returns the blocked tokens, given the question's tokens, E_Q and a key.
+`random` returns as many tokens as E_Q has, so it is a control for `exact` only."""
 
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
 """Keys of `Sample.others`: the own answer after the partner's question, the gold answer after the
@@ -184,12 +183,12 @@ def of_role(*roles: Role) -> list[Intervention]:
 
 
 def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
-    """Return every cut that has a control, with its control."""
+    """Return every cut that has a control, together with this control."""
     return [(one, REGISTRY[one.controlled_by]) for one in of_role("cut") if one.controlled_by]
 
 
 def arms() -> dict[str, tuple[Intervention, Intervention]]:
-    """Map each arm of crossing to its conditions after the own and the partner's question."""
+    """Map the arms of crossing to their conditions after the own and the partner's question."""
     crossed = [one for one in REGISTRY.values() if one.behind_partner]
     return {one.name: (one, REGISTRY[str(one.behind_partner)]) for one in crossed}
 
@@ -207,7 +206,7 @@ def pairing_control(condition: str) -> Intervention | None:
 
 
 def on(settings: Settings) -> list[tuple[Intervention, int]]:
-    """Return intervention and number of the draw, for each draw that `conditions` turn on."""
+    """Return (intervention, draw) for every draw of every condition that the settings turn on."""
     return [
         (one, draw)
         for one in REGISTRY.values()
@@ -219,5 +218,5 @@ def on(settings: Settings) -> list[tuple[Intervention, int]]:
 def cut(
     one: Intervention, question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str
 ) -> tuple[int, ...]:
-    """Return the tokens that an intervention acts on. The key decides random places."""
+    """Return the tokens that an intervention blocks. `key` seeds the choice of random ones."""
     return tuple(TOKENS[one.tokens](question_tokens, eq_tokens, key)) if one.tokens else ()

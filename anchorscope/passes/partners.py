@@ -1,7 +1,7 @@
 """Partners: pairs of samples whose answers are put after each other's questions.
 
-Partners share a relation, with subjects and relations from the answers table. If the dataset has
-none, both are read off the wording of the questions. The pairs do not depend on any probe.
+Partners share a relation. Subjects and relations come from the dataset or, if it has none, from the
+wording of the questions. The pairs do not depend on any probe.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from anchorscope.questions import folds
 from anchorscope.questions.fields import UNSEEN
 
 LEAST_PAIRS, LEAST_GOLD = 10, 50
-"""A claim on swapped answers needs this many pairs, or this many pairs with gold answers."""
+"""Fewest pairs, and fewest pairs with gold answers, that a claim on swapped answers needs."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
 _HEADS = ("asked words", "verb", "more words")  # rules that mark the property, the best first
 
@@ -33,17 +33,17 @@ class Known:
 
     id: str
     question: str
-    subject: str  # folded, so that two spellings of one subject are equal
+    subject: str  # as `folds.key` returns it, so that two spellings of one subject are equal
     relation: str
     template: str  # the question without the subject
     answer: str  # text of E_A
-    response: str  # all text that is passed after the question, including E_A
+    response: str  # all text that is passed after the prompt, including E_A
     label: int  # 1 if the answer is wrong, 0 if right
     golds: tuple[str, ...]
     taught: bool = True  # False for a fact of a calibration world that is in no training text
     popularity: float = np.nan  # as given by the dataset; NaN if unknown
     logprob: float = np.nan  # mean log-probability of E_A's tokens; NaN if not generated
-    gold_passes: bool = True  # whether the tokenizer has tokens for the first gold answer
+    gold_passes: bool = True  # whether the first gold answer has token ids
 
 
 NO_SUBJECT = "no subject or relation"
@@ -60,25 +60,25 @@ GOLD_SHARES = "gold answer shares a word with a question or an answer"
 
 @dataclass(frozen=True)
 class Crossing:
-    """Pairs of samples. Each answer of a pair is put after the other's question."""
+    """Pairs of samples whose answers are put after each other's questions."""
 
     partners: Mapping[str, str]  # id → id of the partner, in both directions
     left_out: Mapping[str, str]  # id → reason why a sample has no partner
-    # source of subjects and relations: the dataset (`relations`) or the questions (`wording`)
+    # source of subjects and relations: `relations` (the dataset) or `wording` (the questions)
     source: str
-    # id → reason why the gold answers of a pair are not swapped; no entry if they are
+    # id → reason why the gold answers of a pair are not swapped; no entry if they are swapped
     golds_left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -> Crossing:
-    """Pair samples whose answers are swapped: right with right ones, wrong with wrong ones.
+    """Pair samples to swap their answers: right with right answers, wrong with wrong ones.
 
     Two samples can be a pair if all of these hold:
 
     - They share relation and outer fold, and differ in subject and answer.
     - Neither answer is right for the other's question.
-    - The words alone do not tell which question an answer belongs to. An answer shares no content
-      word with its own question. A response shares the same content words with both questions.
+    - The words alone do not tell which question an answer belongs to: the answer shares no content
+      word with its own question, and the response shares the same ones with both questions.
 
     A greedy matching pairs samples that are as similar as possible, see `distances`.
 
@@ -193,8 +193,8 @@ def _matching(
     """Match samples greedily; return pairs of their indices.
 
     The sample with the fewest possible partners is matched next, to its nearest partner. Ties go
-    to the lowest index. Then other samples of the same two subjects are matched, since linked
-    subjects form one cluster. `allowed` and `apart` (distances) are [n, n].
+    to the lowest index. Then other samples of the same two subjects are matched, since this links
+    no further subjects to their cluster. `allowed` and `apart` (distances) are [n, n].
     """
     free, pairs = allowed.copy(), []
     by_subject: dict[str, list[int]] = defaultdict(list)
@@ -239,14 +239,14 @@ def template(question: str, subject: str) -> str:
 def known(answers: pd.DataFrame) -> tuple[list[Known], str]:
     """Return the samples that can have a partner, and the source of subjects and relations.
 
-    The source is `relations` if the dataset has them, or `wording` if they are read off questions.
+    The source is `relations` if the dataset has relations, else `wording` (of the questions).
     """
-    if samples := _asked(answers):
+    if samples := _samples_of(answers):
         return samples, "relations"
-    return _asked(answers.assign(**proxies_of(answers["question"]))), "wording"
+    return _samples_of(answers.assign(**proxies_of(answers["question"]))), "wording"
 
 
-def _asked(answers: pd.DataFrame) -> list[Known]:
+def _samples_of(answers: pd.DataFrame) -> list[Known]:
     """Return the samples that can have a partner, sorted by id to be independent of row order."""
     named = answers[answers["dropped"].isna() & answers["relation"].notna()]
     samples = [
@@ -278,9 +278,9 @@ def _number(value: object) -> float:
 def proxies_of(questions: Iterable[str]) -> dict[str, np.ndarray]:
     """Derive a `subject` and a `relation` for each question, in lower case; NaN if missing.
 
-    Two questions of one relation ask for the same kind of answer by the same property word:
-    "who: wrot", "when: releas", "what: city", "how many: episod", "yes/no: nationality". The
-    subject is the text of all names in the question, or without names, of its phrases.
+    A relation is the kind of the answer and the stem of the word that asks for the property: "who:
+    wrot", "when: releas", "what: city", "how many: episod", "yes/no: nationality". The subject is
+    the text of all names in the question or, if there are none, of its phrases.
     """
     pairs = np.array([_proxy(question) for question in questions], dtype=object).reshape(-1, 2)
     return {"subject": pairs[:, 0], "relation": pairs[:, 1]}

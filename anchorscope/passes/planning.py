@@ -1,4 +1,4 @@
-"""Planning: choose the rows that a cell passes through the model, from answers and conditions."""
+"""Planning: turn answers and conditions into the rows that a cell passes through the model."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 NOT_ANCHORED = "no exact question tokens"
 Limits = Mapping[str, int | None]
-"""Reason to drop a sample → largest number of tokens that it may have."""
+"""Reason to drop a sample → largest number of tokens without this reason; None for no limit."""
 
 
 def plan(
@@ -41,16 +41,16 @@ def plan(
         batch_tokens: See `arrange`.
         window: Length of the model's sliding window in tokens. Longer samples are dropped, because
             our mask overrides the window.
-        max_positions: Number of the model's positions. Longer samples are dropped.
+        max_positions: Largest number of tokens that the model can read. Longer samples are dropped.
         seed: Seed of the random control.
-        fold: Returns the outer fold of each row of the answers, see `partners.crossing`.
+        fold: Function that returns the outer fold of each row, see `partners.crossing`.
 
     Raises:
         AnchorscopeError: No sample is left to measure.
     """
     chosen = on(conditions)
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
-    table, counts = _kept(answers, limits)
+    table, counts = _usable(answers, limits)
     samples = [sample_of(record) for record in table.to_dict("records")]
     notes: Counter[str] = Counter()
     source = None
@@ -77,9 +77,9 @@ def conditions_of(settings: Settings) -> list[tuple[str, int]]:
     return [(one.name, draw) for one, draw in on(settings)]
 
 
-def _kept(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
+def _usable(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
     """Return the rows that are measured, and the counts of dropped rows by reason."""
-    reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
+    reasons = [_reason_to_drop(record, limits) for record in answers.to_dict("records")]
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
     counts = Counts(len(answers), len(table), dict(Counter(filter(None, reasons))))
     if table.empty:
@@ -89,7 +89,7 @@ def _kept(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
     return table, counts
 
 
-def _unusable(record: Mapping[Any, Any], limits: Limits) -> str | None:
+def _reason_to_drop(record: Mapping[Any, Any], limits: Limits) -> str | None:
     if isinstance(record.get("dropped"), str):
         return str(record["dropped"])
     return _over(len(record["input_ids"]), limits) if len(record["eq_tokens"]) else NOT_ANCHORED
@@ -119,7 +119,7 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
 
 
 def gold_samples(table: pd.DataFrame) -> dict[str, Sample]:
-    """Return id → the sample with its gold answer in place of its own, if there is one."""
+    """Return id → sample with a gold answer in place of its own, for rows with a gold answer."""
     golds = {}
     for record in table.to_dict("records"):
         if len(ids := record["gold_ids"]):
@@ -144,9 +144,9 @@ def _swap(
     crossing: partners.Crossing,
     limits: Limits,
 ) -> Counter[str]:
-    """Add the swapped versions of each sample to its `others`, and count them by outcome.
+    """Add the swapped versions of each sample to its `others`; count the samples by outcome.
 
-    An answer or gold answer is swapped only if its partner's is, too.
+    An answer or gold answer is swapped only if the partner's is swapped, too.
     """
     by_id = {sample.id: sample for sample in samples}
     moved = {id_: behind(by_id[id_], by_id[other]) for id_, other in crossing.partners.items()}
@@ -160,7 +160,7 @@ def _swap(
     notes: Counter[str] = Counter()
     for sample in samples:
         if sample.id not in why_not:
-            sample.others[CROSSED] = moved[sample.id]  # has no `others` itself
+            sample.others[CROSSED] = moved[sample.id]
             if sample.id in moved_golds and sample.id not in no_gold:
                 sample.others[GOLD] = golds[sample.id]
                 sample.others[CROSSED_GOLD] = moved_golds[sample.id]
@@ -175,13 +175,13 @@ def _swap(
 def _too_long(
     passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
 ) -> dict[str, str]:
-    """Map ids to a reason where the swapped version of the sample or of its partner is too long."""
+    """Return id → reason, for both samples of each pair in which a passed version is too long."""
     reasons = {id_: _over(len(one.input_ids), limits) for id_, one in passed.items()}
     return {both: why for id_, why in reasons.items() if why for both in (id_, partners_of[id_])}
 
 
 def behind(sample: Sample, other: Sample) -> Sample:
-    """Put the frozen answer of one sample after the prompt of another, and shift positions."""
+    """Return a sample with the prompt of another one before its answer, and positions shifted."""
     shift = other.answer_start - sample.answer_start
     return replace(
         other,

@@ -1,7 +1,7 @@
 """The runner: passes rows through the model and reads all layers in one pass.
 
-The state at layer k depends on layers 0...k only. So the state at layer k of one pass with the cut
-in *every* layer is exactly the state after a cut in layers 0...k.
+The state at layer k depends on layers 0…k only. So one pass that blocks tokens in *every* layer
+gives, at each layer k, exactly the state of a pass that blocks them in layers 0…k only.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -21,21 +21,21 @@ from anchorscope.storage.room import Room
 States = dict[str, torch.Tensor]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype.
 
-`<condition>.<draw>/outputs` → `QUANTITIES` of the tokens of all answers up to the end of
-E_A, one sample after the other, float32 [tokens, 3].
+`<condition>.<draw>/outputs` → `QUANTITIES` of the answer tokens of all samples up to the end of
+E_A, sample after sample, float32 [tokens, 3].
 """
 QUANTITIES = ("logprob", "logit", "entropy")
-"""Log-probability and logit of a token given all before it, and the entropy of its distribution,
-in nats, before any temperature."""
+"""Log-probability and logit of a token given all tokens before it, and the entropy of the model's
+distribution at this place, in nats. The temperature is 1."""
 LOGITS_AT_ONCE = 2**25
-"""Maximum number of logits held at once, 128 MiB in float32."""
+"""Maximum number of logits in memory at a time, 128 MiB in float32."""
 
 
 def run(loaded: Loaded, batch: Batch, read: Sequence[str]) -> tuple[States, Sequence[torch.Tensor]]:
-    """Pass all rows of a batch in one call, each in full, for gradients. Attention is eager.
+    """Pass all rows of a batch in one call, without a cache, to compute gradients.
 
     Return the states at the read-outs, and the attention weights of each layer, [rows, heads,
-    queries, keys], in one graph.
+    queries, keys], all in one autograd graph. The model must have eager attention.
 
     Raises:
         AnchorscopeError: An activation is not finite, or a whole vector is zero.
@@ -44,8 +44,8 @@ def run(loaded: Loaded, batch: Batch, read: Sequence[str]) -> tuple[States, Sequ
     embeddings = loaded.model.get_input_embeddings()(arguments.pop("input_ids"))
     arguments["inputs_embeds"] = embeddings.detach().requires_grad_()
     with torch.enable_grad():
-        by_site, out = _called(loaded, batch, parse(read), arguments)
-    return _named(batch, parse(read), by_site), out.attentions
+        by_site, out = _pass_batch(loaded, batch, parse(read), arguments)
+    return _by_name(batch, parse(read), by_site), out.attentions
 
 
 def measure(
@@ -59,12 +59,12 @@ def measure(
 ) -> Generator[tuple[Batch, States]]:
     """Yield each planned batch with its `States` in CPU memory, in the order of `batch.samples`.
 
-    A batch that does not fit in memory is halved. The tokens that all prompts begin with are passed
-    once. All rows of a sample are in one call, because in half precision another shape
-    of the call can change results by more than a condition does.
+    A batch that does not fit in memory is halved. The first tokens that all prompts share are
+    passed once. All rows of a sample are in one call, because in half precision another shape of
+    the call can change results by more than a condition does.
 
-    `numbers` name the batches to pass, by default all. `room` knows what fits in memory.
-    With `outputs`, token probabilities are read under conditions that cut nothing.
+    `numbers` lists the batches to pass, by default all. `room` remembers what did not fit in
+    memory. With `outputs`, the states include `QUANTITIES` under conditions that block nothing.
 
     Raises:
         AnchorscopeError: An activation is not finite, a whole vector is zero, or one sample alone
@@ -75,7 +75,7 @@ def measure(
     head = head_of(loaded, planned) if todo else []
 
     def pass_samples(batch: Batch, samples: Sequence[int]) -> States:
-        """Return the states of some samples of a batch. On a CPU, pass them in parts if faster."""
+        """Return the states of some samples of a batch. On a CPU, split them by length."""
         chosen = narrowed(batch, samples)
         divided = by_length(chosen) if loaded.device.type == "cpu" else [chosen]
         return _joined([_states(loaded, part, pairs, head, outputs) for part in divided])
@@ -87,7 +87,7 @@ def measure(
 
 
 def head_of(loaded: Loaded, planned: Plan) -> cache.Layers:
-    """Return the keys and values of the tokens that all prompts begin with."""
+    """Return the keys and values of the first tokens that all prompts share, `Plan.head`."""
     ids = planned.samples[0].input_ids[: planned.head]
     return cache.pass_head(loaded.model, ids, loaded.device)
 
@@ -101,21 +101,21 @@ def _joined(parts: Sequence[States]) -> States:
 def _states(
     loaded: Loaded, batch: Batch, pairs: Sequence[Pair], head: cache.Layers, outputs: bool
 ) -> States:
-    """Return the states of one batch in CPU memory. `head` holds the cell's keys and values."""
-    by_site, out = _called(loaded, batch, pairs, inputs(loaded, batch, head), head)
-    # each copy waits for the GPU, so there is one for each site
-    states = _named(batch, pairs, {site: states.cpu() for site, states in by_site.items()})
+    """Return the states of one batch in CPU memory. `head` is as `head_of` returns it."""
+    by_site, out = _pass_batch(loaded, batch, pairs, inputs(loaded, batch, head), head)
+    # each copy waits for the GPU, so copy once per site, not per condition
+    states = _by_name(batch, pairs, {site: states.cpu() for site, states in by_site.items()})
     return states | _outputs(loaded, batch, out.last_hidden_state, head) if outputs else states
 
 
-def _called(
+def _pass_batch(
     loaded: Loaded,
     batch: Batch,
     pairs: Sequence[Pair],
     arguments: Mapping[str, Any],
     head: cache.Layers | None = None,
 ) -> tuple[dict[str, torch.Tensor], Any]:
-    """Pass one batch.
+    """Pass one batch through the base model.
 
     Return site → the states, [rows, layers, positions, width], and the base model's output.
     """
@@ -132,7 +132,7 @@ def _called(
 
 
 def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
-    """Return token probabilities where nothing is cut, given `last`, the input of the LM head."""
+    """Return `QUANTITIES` where nothing is blocked; `last` is the input of the LM head."""
     found, first = {}, first_passed(batch, head)
     for one, draw in batch.columns:
         if not one.reads_outputs:
@@ -144,7 +144,7 @@ def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layer
             for token in row.passed.answer_tokens
         ]
         rows, places, ids = map(list, zip(*tokens, strict=True))
-        before = torch.tensor(places) - 1 - first  # a token is predicted at the token before it
+        before = torch.tensor(places) - 1 - first  # the token before it predicts a token
         states = last[rows, before.to(last.device)]
         of_tokens = probabilities(loaded, states, torch.tensor(ids))
         if not bool(of_tokens.isfinite().all()):
@@ -155,7 +155,7 @@ def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layer
 
 
 def first_passed(batch: Batch, head: cache.Layers | None) -> int:
-    """Return the index of the first token to pass: the first one after the cached `head`."""
+    """Return the index of the first token to pass: the one after the cached `head`, if any."""
     return head[0][0].shape[2] if head and batch.masked else 0
 
 
@@ -164,13 +164,13 @@ def inputs(
 ) -> dict[str, Any]:
     """Return the arguments of one call of the model.
 
-    The tokens of the cached `head` are not passed again. `acting` says whether the mask is for
-    layers in which the interventions act.
+    The tokens of the cached `head` are not passed again. If `acting` is False, the mask blocks no
+    tokens, as in layers in which no intervention acts.
 
     Returns:
-        Right-padded `input_ids` and `position_ids`, int64 [rows, width], and `attention_mask`, in
-        the model's dtype, [rows, 1, width, length of the batch], with the head as a cache. For
-        `noop`, which takes the model's ordinary path, the mask is int64 [rows, width].
+        Right-padded `input_ids` and `position_ids`, int64 [rows, queries]; `attention_mask`, in the
+        model's dtype, [rows, 1, queries, keys]; `past_key_values` with the head, if any. For
+        `noop`, which takes the model's ordinary path, the mask is int64 [rows, keys].
     """
     ids = [row.passed.input_ids for row in batch.rows]
     lengths, first = [len(row) for row in ids], first_passed(batch, head)
@@ -196,7 +196,7 @@ def inputs(
 def _masked_by_layer(
     loaded: Loaded, batch: Batch, head: cache.Layers | None = None
 ) -> Iterator[None]:
-    """Give each layer a mask of its own, if an intervention acts in some layers only."""
+    """Give each layer a mask of its own if an intervention acts in some layers only."""
     interventions = [row.intervention for row in batch.rows]
     if all(one.layers is None for one in interventions):
         yield
@@ -204,7 +204,7 @@ def _masked_by_layer(
     cut, spared = (
         inputs(loaded, batch, head, acting=acting)["attention_mask"] for acting in (True, False)
     )
-    # Layers in which the same interventions act share a mask.
+    # Layers share a mask if the same interventions act in them.
     masks: dict[tuple[bool, ...], torch.Tensor] = {}
     by_layer = []
     for layer in range(len(families.layers(loaded))):
@@ -217,8 +217,8 @@ def _masked_by_layer(
         yield
 
 
-def _named(batch: Batch, pairs: Sequence[Pair], by_site: Mapping[str, torch.Tensor]) -> States:
-    """Name the states of a batch, which `_called` returns by site."""
+def _by_name(batch: Batch, pairs: Sequence[Pair], by_site: Mapping[str, torch.Tensor]) -> States:
+    """Return the states by condition, draw and read-out, given those that `_pass_batch` returns."""
     positions = list(dict.fromkeys(position for _, position in pairs))
     # Rows are all samples under the first column, then under the next.
     shape = len(batch.columns), len(batch.samples)
@@ -243,9 +243,9 @@ def _check(states: torch.Tensor, batch: Batch, site: str) -> None:
 
 
 def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the `QUANTITIES` of the `tokens` [n] that states after the final norm predict.
+    """Return the `QUANTITIES` of `tokens` [n], float32 [n, 3] in CPU memory.
 
-    The states are [n, width], the quantities float32 [n, 3] in CPU memory.
+    Each token is predicted from one of the `states` [n, width], taken after the final norm.
     """
     parts = []
     for logits, written in logits_of(loaded, states, tokens):
@@ -261,7 +261,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
 def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield logits, float32 [part, vocabulary], and `beside`, in parts of the states [n, width]."""
+    """Yield float32 logits [part, vocabulary] of each part of the states, with its `beside`."""
     size = max(1, LOGITS_AT_ONCE // families.embedded(loaded.model))
     for some, given in zip(states.split(size), beside.split(size), strict=True):
         yield families.logits(loaded.model, some), given

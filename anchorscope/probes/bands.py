@@ -1,9 +1,9 @@
 """Intervals of means, widened by the variance of the probes themselves.
 
 A percentile bootstrap that holds the probes fixed is too narrow: a draw changes which samples are
-averaged, but not which samples the probes were fitted to. So probes are also fitted to some of the
-draws (`Draws`). The inflation of a quantity is the ratio of its standard deviations with refitted
-and with fixed probes. It stretches the quantity's interval about the estimate.
+averaged, but not which samples the probes were fitted to. So probes are also fitted to some draws
+(`Draws`). The inflation of a quantity is the ratio of its standard deviations over these draws with
+refitted and with fixed probes. Intervals are stretched by this factor, about the estimate.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from anchorscope.probes.samples import Readout, places
 from anchorscope.storage.files import read_arrays, write_arrays
 
 ANY = (-np.inf, np.inf)  # bounds of an unbounded quantity
-OF_FLOOR = "floor/"  # prefix of the names of floors' scores in the file of draws
+OF_FLOOR = "floor/"  # prefix of the names of arrays with floors' scores in the file of draws
 Refits = tuple[ClusterDraws, Iterable[Readout]]
-"""Draws, and the read-out as scored by the probes refitted to each of them."""
+"""Bootstrap draws, and for each draw the read-out with scores of the probes refitted to it."""
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Samples drawn with replacement, and the scores of the probes fitted to them."""
+    """Bootstrap draws of samples, and the scores of probes and text models fitted to each draw."""
 
-    ids: np.ndarray  # of the samples, [n]
-    weights: np.ndarray  # how often each was drawn, int64 [draws, n]
-    # `<read-out>/<condition>/<draw of the condition>` → s out of fold, float32 [draws, layers, n];
-    # NaN where a sample was not measured
+    ids: np.ndarray  # ids of the samples, [n]
+    weights: np.ndarray  # how often each sample was drawn, int64 [draws, n]
+    # `<read-out>/<condition>/<draw of the condition>` → out-of-fold scores s, float32
+    # [draws, layers, n]; NaN where a sample was not measured
     scores: dict[str, np.ndarray] = field(default_factory=dict)
-    # floor → what text models learned from the draws say out of fold, float32 [draws, n]
+    # floor → out-of-fold scores of its text models, float32 [draws, n]
     floors: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
@@ -55,7 +55,7 @@ class Draws:
     def add(
         self, readout: str, condition: tuple[str, int], rows: np.ndarray, s: np.ndarray
     ) -> None:
-        """Add scores [layers, draws, len(rows)] of some of the samples; do nothing without rows."""
+        """Add scores [layers, draws, len(rows)] of the samples `ids[rows]`, if there are any."""
         if not len(rows):
             return
         name, draw = condition
@@ -71,13 +71,13 @@ class Draws:
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
     ) -> Refits | None:
-        """Return the draws, and the read-out as scored by each draw's probes; None without scores.
+        """Return the draws, and the read-out with each draw's scores; None if it has no scores.
 
-        The answers come from `samples.in_order`. The read-outs get the effects of `conditions`,
-        if measured.
+        Answers are as `samples.in_order` returns them. The read-outs have the effects of those
+        `conditions` that were measured.
 
         Raises:
-            AnchorscopeError: Draws and answers are not of the same samples.
+            AnchorscopeError: Draws and answers have different samples.
         """
         rows = places(self.ids, answers["id"], f"refitted probes, read-out {readout.name}")
         wanted = {"clean", *readout.effects.keys() & conditions}
@@ -94,18 +94,18 @@ class Draws:
         return ClusterDraws(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return the scores of each floor's refits, float64 [draws, n]; see `refits` for errors."""
+        """Return the scores of each floor's refits, float64 [draws, n]. Raises as `refits` does."""
         rows = places(self.ids, answers["id"], "refitted floors")
         return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
 
 
 @dataclass(frozen=True)
 class Means:
-    """Means over the members of a group, for each way to form it, then averaged over the ways."""
+    """The mean over a group that can be formed in several ways, averaged over the ways."""
 
-    values: np.ndarray  # float64 [ways, layers, n] or what broadcasts to the members
-    members: np.ndarray  # bool [ways, layers, n]
-    placements: int = 1  # of the random control among the ways; draws draw among them, too
+    values: np.ndarray  # float64 [ways, layers, n], or broadcastable to the members
+    members: np.ndarray  # which samples each way puts into the group, bool [ways, layers, n]
+    placements: int = 1  # draws of the random control among the ways, see `of_placements`
 
     def estimate(self) -> np.ndarray:
         """Return the means, [layers]; NaN where the group is empty."""
@@ -113,7 +113,7 @@ class Means:
         return intervals.mean_known(intervals.ratio(sums, self.members.sum(-1)), axis=0)
 
     def replicates(self, drawn: ClusterDraws, placements: int = 1) -> np.ndarray:
-        """Return the means in each draw, [draws, layers]. Several placements are resampled, too."""
+        """Return the means in each bootstrap draw, [draws, layers], see `of_placements`."""
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
     def clusters(self, drawn: ClusterDraws) -> np.ndarray:
@@ -123,17 +123,17 @@ class Means:
 
 @dataclass(frozen=True)
 class Spread:
-    """A quantity by layer, and its spread over the draws."""
+    """A quantity by layer, and its spread over bootstrap draws."""
 
     estimate: np.ndarray  # [layers]
-    replicates: np.ndarray  # of the bootstrap, stretched about the estimate, [draws, layers]
-    inflation: np.ndarray  # by how much, at least 1, [layers]
-    clusters: np.ndarray  # that hold its members, `effective_clusters`, [layers]
+    replicates: np.ndarray  # its values in the draws, stretched about the estimate, [draws, layers]
+    inflation: np.ndarray  # factor of the stretching, at least 1, [layers]
+    clusters: np.ndarray  # effective number of clusters of the group, [layers]
 
     def interval(
         self, level: float, bounds: tuple[float, float] = ANY
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pointwise interval, [layers] each, within the bounds of one sample's value."""
+        """Return the ends of the pointwise interval, [layers] each, clipped to `bounds`."""
         ends = intervals.percentile(self.replicates, level)
         low, high = np.clip(with_edges(*ends, self.clusters, level, bounds), *bounds)
         blank = np.isnan(self.estimate)
@@ -143,8 +143,8 @@ class Spread:
 def effective_clusters(sizes: np.ndarray) -> np.ndarray:
     """Return Kish's effective number of clusters (Σ size)² / Σ size², [...], 0 without members.
 
-    Sizes are [..., clusters]. The members of a cluster are taken to be all alike, since data that
-    do not vary cannot tell how alike they are.
+    Sizes are [..., clusters]. This treats the members of a cluster as identical, because data that
+    do not vary cannot tell how similar the members are.
     """
     sizes = np.asarray(sizes, dtype=np.float64)
     squares = (sizes**2).sum(-1)
@@ -158,13 +158,13 @@ def with_edges(
     level: float,
     bounds: tuple[float, float],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Widen bootstrap intervals of zero width, because clusters that were not seen may differ.
+    """Widen bootstrap intervals of zero width, because unseen clusters may have other values.
 
-    If none of n samples flips, every draw of the bootstrap is 0, for six samples as for six
-    hundred. But a share of up to z² / (clusters + z²) of the `effective_clusters` may differ
-    without having been drawn, which is the upper end of Wilson's interval (J. Am. Stat. Assoc. 22,
-    1927) at 0. Their values may lie anywhere within the bounds of one sample's value. Without
-    finite bounds, nothing is known of unseen values.
+    If no sample flips, every bootstrap draw is 0, whether there are six samples or six hundred. But
+    a share of up to z² / (clusters + z²) of all clusters may have other values although no observed
+    cluster does. This is the upper end of Wilson's interval (J. Am. Stat. Assoc. 22, 1927) for an
+    observed share of 0. The other values may lie anywhere within `bounds`. With infinite bounds,
+    the intervals stay unchanged.
     """
     least, most = bounds
     if not np.isfinite(bounds).all():
@@ -182,10 +182,10 @@ def spreads(
     drawn: ClusterDraws,
     refits: Refits | None = None,
 ) -> list[Spread]:
-    """Return the spread of the quantities that `measure` takes from a read-out.
+    """Return the spread of each quantity that `measure` computes from a read-out.
 
-    With `refits`, the quantities are also measured with each draw's probes, and the intervals
-    stretched. `measure` must return as many quantities in the same order for every read-out.
+    With `refits`, the quantities are also measured with each draw's probes, and the intervals are
+    stretched. `measure` must return the same quantities, in the same order, for every read-out.
     """
     quantities = measure(readout)
     if not quantities:
@@ -208,9 +208,9 @@ def spreads(
 
 
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
-    """Return how much more quantities [draws, ...] vary with refitted probes, at least 1.
+    """Return the ratio of standard deviations with refitted and with fixed probes, at least 1.
 
-    Only draws in which a quantity exists both ways count.
+    Quantities are [draws, ...]. Draws in which either one is NaN do not count.
     """
     both = ~np.isnan(fixed) & ~np.isnan(refitted)
     known = (np.where(both, values, np.nan).reshape(len(both), -1) for values in (fixed, refitted))

@@ -1,6 +1,6 @@
 """Fitting: one probe per layer and outer fold, with its penalty and its calibration.
 
-Neither a probe nor its calibration has seen the samples that it scores, nor any linked to them.
+Neither a probe nor its calibration has seen the samples that it scores, or samples linked to them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
 
 
 class ProbeSettings(Probe):
-    """Settings of the probes: the config's `probe` section, and the seed of the folds."""
+    """Settings of the probes: the config's section `probe`, and the seed of the folds."""
 
     seed: int = 0
 
     @property
     def penalties(self) -> np.ndarray:
-        """The values of C to fit, ascending."""
+        """The inverse penalties C to fit, ascending."""
         return np.array([1.0]) if self.scoring == "published" else np.unique(self.grid)
 
 
@@ -43,16 +43,16 @@ class Design:
     """The folds of a cell: the samples that each probe learns from, and those that it scores."""
 
     where: str  # name in error messages, such as a read-out
-    ids: np.ndarray  # of the samples, [n]
-    z: np.ndarray  # labels, [n]
-    fold: np.ndarray  # outer fold, [n]
-    inner: np.ndarray  # inner fold in each outer training fold, -1 outside; [folds, n]
+    ids: np.ndarray  # ids of the samples, [n]
+    z: np.ndarray  # labels, 1 for a wrong answer, [n]
+    fold: np.ndarray  # outer fold that holds the sample out, [n]
+    inner: np.ndarray  # inner fold in each outer training fold; -1 where there is none, [folds, n]
     settings: ProbeSettings
     salt: int | None = None  # salt that drew the outer folds, see `folds.assign`; None: unknown
 
     @property
     def outer(self) -> np.ndarray:
-        """The outer training folds, bool [folds, n]."""
+        """Whether each sample is in each outer training fold, bool [folds, n]."""
         return self.fold != np.arange(len(self.inner))[:, None]
 
     @property
@@ -77,8 +77,8 @@ class Design:
 def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
     """Cut outer folds, and inner folds in each training fold, so that linked samples stay together.
 
-    Samples of one `component` are linked. Without this column, questions and subjects link them.
-    The answers also have `id` and `label`, and if `disjoint` is `subject+answer`, `ea_text`.
+    Samples of one `component` are linked; without this column, samples with an equal question or
+    subject. The answers need `id` and `label`, and `ea_text` if `disjoint` is `subject+answer`.
     `where` names the answers in errors.
 
     Raises:
@@ -101,10 +101,10 @@ def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers
 def inner_folds(
     answers: pd.DataFrame, settings: ProbeSettings, where: str, outer: int | None = None
 ) -> np.ndarray:
-    """Cut folds of training samples, int64 [n]; `outer` is the fold that is held out, if any.
+    """Cut inner folds of training samples, int64 [n]; `outer` is the held-out fold, if any.
 
     Raises:
-        AnchorscopeError: Folds cannot be cut.
+        AnchorscopeError: Folds cannot be cut, see `folds.assign`.
     """
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
     seed = f"{settings.seed}/inner" if outer is None else f"{settings.seed}/inner/{outer}"
@@ -145,7 +145,7 @@ def plan_passes(
         window=loaded.window,
         max_positions=positions(loaded.model.config),
         seed=probe.seed,
-        # A partner comes from the sample's own fold, so that the probe has not learned from it.
+        # Partners share an outer fold, so that the probe that scores them has seen neither.
         fold=lambda table: design(table, probe, where).fold,
     )
     measured = answered[answered["id"].isin([sample.id for sample in plan.samples])]
@@ -162,11 +162,11 @@ class Fitted:
     """
 
     probes: probes.Probes
-    c: np.ndarray  # penalty
-    t: np.ndarray  # slope
-    offset: np.ndarray
-    shift: np.ndarray  # subtracted from the calibrated logit
-    inner_auc: np.ndarray  # of the inner out-of-fold logits; NaN without inner folds
+    c: np.ndarray  # inverse penalty C
+    t: np.ndarray  # slope of the calibration
+    offset: np.ndarray  # offset of the calibration
+    shift: np.ndarray  # subtracted from the calibrated logit, see `prior_shift`
+    inner_auc: np.ndarray  # AUC of the inner out-of-fold logits; NaN without inner folds
 
     def part(self, layers: Sequence[int] | slice, folds: slice = slice(None)) -> Fitted:
         """Return the probes of some layers and outer folds."""
@@ -190,9 +190,9 @@ def fit(
 ) -> Fitted:
     """Fit all probes of all layers in one solve, then choose C and calibrate by outer fold.
 
-    Activations are float [layers, n, width], in the order of the design. Penalties are [layers,
-    folds]; None chooses them. With `of_text`, used by `floors`, features are not standardised, and
-    `strongest` chooses C.
+    Features are float [layers, n, width], in the order of the design. `c` holds C, [layers, folds];
+    if it is None, C is chosen. With `of_text`, used by `floors`, features are not standardised, and
+    `platt.strongest` chooses C.
     """
     penalties = np.tile(design.settings.penalties, (len(x), len(design.inner), 1))
     grid = penalties if c is None else c[..., None]  # [layers, folds, penalties]
@@ -216,9 +216,9 @@ def refit(
 ) -> Fitted:
     """Fit the probes of bootstrap draws, with known penalties.
 
-    Slope and offset are fitted to out-of-fold logits of the other outer folds instead of inner
-    ones. That gives the same spread with a sixth of the probes. `weights` [draws, n] say how often
-    each sample was drawn. See `fit` for the other arguments, and `Design.of_draws`.
+    Slope and offset of a fold are fitted to the outer out-of-fold logits of its training samples,
+    not to inner ones. This gives the same spread with a sixth of the probes. `weights` [draws, n]
+    says how often each sample was drawn. Other arguments are as in `fit`.
     """
     n, draws = len(design.z), len(weights)
     rows = (weights[:, None] * design.outer).reshape(-1, n)
@@ -241,15 +241,15 @@ def refit(
 
 
 def usable(design: Design, weights: np.ndarray) -> np.ndarray:
-    """Return whether every probe learns from both classes, bool [draws]; weights are [draws, n]."""
+    """Return whether each draw gives all probes both classes, bool [draws]; weights [draws, n]."""
     wrong, everyone = weights @ (design.outer * design.z).T, weights @ design.outer.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 
 
 def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training mask, bool [problems, n], and the outer fold, int64 [problems], of fits.
+    """Return the training rows, bool [problems, n], and outer fold, int64 [problems], of each fit.
 
-    The outer training folds come first.
+    The fits to whole outer training folds come first, those without one inner fold follow.
     """
     outer, inner_folds = design.outer, design.inner_folds
     inside = [outer[k] & (design.inner[k] != i) for k, i in inner_folds]
@@ -277,7 +277,7 @@ def _choose(
             of_chosen = np.take_along_axis(logits, chosen[:, k, None, None], axis=1)[:, 0]
             slope[:, k], offset[:, k] = platt.calibrate(of_chosen, z)
             inner_auc[:, k] = [auc(layer, z) for layer in of_chosen]
-    first_problem = penalties * np.arange(folds_)  # of each outer training fold
+    first_problem = penalties * np.arange(folds_)  # index of each fold's first problem
     return Fitted(
         every.take(torch.as_tensor(first_problem + chosen)),
         c=np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0],
@@ -289,7 +289,7 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return the log-odds of z = 1 in each outer training fold, [folds]; 0 if logits keep them."""
+    """Return each outer training fold's log-odds of z = 1, [folds]; 0 if scores keep this prior."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))
@@ -299,7 +299,7 @@ def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:
-    """Return held-out logits in each outer training fold, [layers, folds, penalties, n], or NaN."""
+    """Return inner out-of-fold logits, [layers, folds, penalties, n]; NaN outside training."""
     outer_folds, n = design.inner.shape
     held_out = np.full((len(x), outer_folds, penalties, n), np.nan)
     for layer in range(len(x)):
@@ -312,7 +312,7 @@ def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: 
 
 
 def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
-    """Return scores s by the probes numbered `fold` [n] or [draws, n], float64 [layers, ...]."""
+    """Return scores s, float64 [layers, ..., n], by the probes with the numbers `fold` [..., n]."""
     raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
         logits = fitted.probes.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()

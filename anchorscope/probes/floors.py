@@ -1,7 +1,7 @@
 """Floors: text models that predict the label, as baselines that a probe must beat.
 
-A state at the end of an answer holds the words that were read and their order. So a probe of an
-untrained network predicts whatever the text predicts.
+A hidden state at the end of an answer encodes the words before it and their order. So even a probe
+of an untrained network can predict what the text predicts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ COLUMNS = {
     "id": "the sample's id",
     "fold": "the sample's outer fold",
     "floor": "the text read: `question`; `answer`, the exact answer and the relation; `response`, "
-    "all that was fed after the prompt; `text`, question and response",
-    "c": "inverse penalty that the training fold chose",
+    "the text after the prompt; `text`, question and response",
+    "c": "inverse penalty, chosen inside the training fold",
     "s": "score, a logit at balanced classes",
 }
 """Column of the table → description."""
-REACH = 30  # largest distance, in words, of two words that form a pair
-MOST_FEATURES = 20_000  # of each kind
-LEAST_VARIANCE = 1e-8  # share of the first direction's variance below which others are left out
+REACH = 30  # largest distance of two words that form a pair, in words
+MOST_FEATURES = 20_000  # maximum for one kind and column
+LEAST_VARIANCE = 1e-8  # directions with a smaller share of the largest variance are left out
 SPACES = re.compile(r"\s\s+")
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s]")
 """A word, a punctuation mark, or a character of a script without spaces (Chinese, Japanese)."""
@@ -47,7 +47,7 @@ def letters_of(text: str) -> set[str]:
 
 
 def order_of_words(text: str) -> set[str]:
-    """Return pairs of words up to `REACH` apart, and each word with its places from both ends.
+    """Return pairs of words up to `REACH` apart, and each word with its index from both ends.
 
     Words are in lower case. Punctuation marks count as words.
     """
@@ -70,19 +70,19 @@ ANALYSERS: Mapping[str, Callable[[str], set[str]]] = {
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """One kind of features of one column."""
+    """One kind of features of one column of texts."""
 
     column: str
-    kind: str  # of `ANALYSERS`
+    kind: str  # key of `ANALYSERS`
     vocabulary: Mapping[str, int]  # feature → its column in the matrix
-    centre: np.ndarray  # of the log lengths in characters and words, [2]; empty without lengths
-    spread: np.ndarray  # likewise
+    centre: np.ndarray  # mean log lengths in characters and words, [2]; empty if not used
+    spread: np.ndarray  # standard deviations of the log lengths, [2]; empty if not used
 
     @classmethod
     def learn(
         cls, answers: pd.DataFrame, column: str, kind: str
     ) -> tuple[TextFeatures, sparse.csr_matrix]:
-        """Learn the most frequent features that two texts share; also return these answers'."""
+        """Learn the most frequent features of several texts; also return `features(answers)`."""
         texts = _texts(answers, column)
         held = [ANALYSERS[kind](text) for text in texts]
         counts = Counter(feature for features in held for feature in features)
@@ -98,7 +98,7 @@ class TextFeatures:
         return learned, learned._matrix(texts, held)
 
     def features(self, answers: pd.DataFrame) -> sparse.csr_matrix:
-        """Return features 0 or 1, and the lengths and their squares, float64 [n, features]."""
+        """Return features 0 or 1, then scaled lengths and their squares, float64 [n, features]."""
         texts = _texts(answers, self.column)
         return self._matrix(texts, [ANALYSERS[self.kind](text) for text in texts])
 
@@ -117,7 +117,7 @@ class TextFeatures:
 
 @dataclass(frozen=True)
 class TextModel:
-    """A logit that adds up the weights of a text's features."""
+    """A fitted logistic regression on the features of texts."""
 
     parts: tuple[TextFeatures, ...]
     weights: np.ndarray  # of the features of all parts, float64 [features]
@@ -135,12 +135,12 @@ def fit(
 ) -> TextModel:
     """Fit one of `FLOORS` to answers, as a strong baseline.
 
-    C is the one with the highest AUC over inner folds. Probes of hidden states, by contrast, take
-    the smallest C that does nearly as well. That rule would give a text model an AUC below chance
+    C is the value with the highest AUC over inner folds. Probes of hidden states use the smallest C
+    that does nearly as well (`platt.choose`). This rule would give text models an AUC below chance
     if the text tells little.
 
     The labels z are [n], 1 for a wrong answer. Inner folds are int64 [n]. `penalties` are values of
-    C, ascending. Without inner folds (-1), the first is used, without calibration.
+    C, ascending. Without inner folds (-1), the first C is used, and nothing is calibrated.
     """
     learned = [TextFeatures.learn(answers, column, kind) for column, kind in FLOORS[floor]]
     features = sparse.hstack([x for _, x in learned], format="csr")
@@ -158,13 +158,13 @@ def fit(
 
 
 def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
-    """Predict the label from the text, out of fold, with each of `FLOORS`; return `COLUMNS`.
+    """Predict the label from the text with each of `FLOORS`, out of fold; return `COLUMNS`.
 
     Weights, penalty and calibration are learned in the probes' folds. The vocabulary is read from
     all texts, without their labels.
 
     The answers have `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`.
-    The draws' `floors` receive the scores of models refitted in each draw, with C unchanged.
+    `draws.floors` receives the scores of models refitted to each draw, with C unchanged.
 
     Raises:
         AnchorscopeError: Answers, folds and draws have different samples.
@@ -189,8 +189,8 @@ def learn(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fit models in the folds of a design to features given by their Gram matrix, [n, n].
 
-    Return the inverse penalty of the model that scored a sample [n], the scores at balanced classes
-    [n], and the scores of the models refitted in each draw, float32 [draws, n].
+    Return the inverse penalty of the model that scored each sample [n], its score at balanced
+    classes [n], and its scores by the models refitted to each draw, float32 [draws, n].
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()
@@ -208,9 +208,9 @@ def learn(
 def _rotated(gram: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
     """Rotate features so that they are uncorrelated and have mean 0, given their Gram matrix.
 
-    A penalised regression does not change under rotation. So text models are fitted as probes are,
-    with the rotated features as a layer of their own, float32 [1, n, width]. Also return the matrix
-    [n, width] that turns weights on them into factors of the texts' centred features.
+    A penalised regression gives the same logits after a rotation. So text models are fitted like
+    probes of a single layer, float32 [1, n, width], the rotated features. Also return the matrix
+    [n, width] that turns weights of rotated features into factors of the texts' centred features.
     """
     mean = gram.mean(0)
     values, vectors = np.linalg.eigh(gram - mean - mean[:, None] + mean.mean())

@@ -13,7 +13,7 @@ class ClusterDraws:
 
     clusters: np.ndarray  # cluster of each sample, numbered from 0, int64 [n]
     weights: np.ndarray  # how often each cluster was drawn, float64 [draws, clusters]
-    seed: int = 0  # seed of the draws among placements of a random control
+    seed: int = 0  # seed for resampling the random control's draws
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sum values [..., n] over each cluster, [..., clusters]."""
@@ -22,7 +22,7 @@ class ClusterDraws:
 
     @cached_property
     def _by_cluster(self) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the samples sorted by cluster, and where each cluster starts among them."""
+        """Indices of the samples sorted by cluster, and the place where each cluster starts."""
         order = np.argsort(self.clusters, kind="stable")
         return order, np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
 
@@ -39,8 +39,8 @@ class ClusterDraws:
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
         """Average [draws, ways, layers] over the ways to form a group, ignoring NaN.
 
-        Each bootstrap draw also resamples the placements of the random control. The number of ways
-        is a multiple of `placements`.
+        The ways cycle through the `placements`, which are draws of the random control. Each
+        bootstrap draw also resamples the placements.
         """
         if placements == 1:
             return mean_known(each, 1)
@@ -54,14 +54,14 @@ class ClusterDraws:
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the AUC of s [layers, n] on all samples, then in each draw, [1 + draws, layers].
 
-        It is NaN without both classes. A sample that is NaN at a layer is left out of that layer.
+        The AUC is NaN without both classes. A sample with s NaN is left out of that layer.
         """
         weights = np.concatenate([np.ones((1, self.weights.shape[1])), self.weights])
         return np.stack([_aucs(layer, z, weights, self.clusters) for layer in s], axis=1)
 
     @cached_property
     def with_all(self) -> np.ndarray:
-        """Weights of the samples, [1 + draws, n]: once each, then as often as in each draw."""
+        """Weights of the samples, [1 + draws, n]: first all 1, then the counts in each draw."""
         n = len(self.clusters)
         return np.concatenate([np.ones((1, n)), self.weights[:, self.clusters]])
 
@@ -92,7 +92,7 @@ def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def thin(n: Any, n_clusters: Any, least: Any) -> Any:
-    """Return whether there are too few samples or clusters; both are numbers or arrays [...].
+    """Return whether samples or clusters are too few; both are numbers or arrays [...].
 
     `least` has `min_n` and `min_clusters`: the section `bootstrap` of the config, or an analysis.
     """
@@ -100,7 +100,7 @@ def thin(n: Any, n_clusters: Any, least: Any) -> Any:
 
 
 def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """Return the columns of a statistic [1 + draws, ...]: the first value, and its interval."""
+    """Return the columns of a statistic [1 + draws, ...]: estimate (the first value), interval."""
     return {name: values[0], **ends(name, values[1:], level)}
 
 
@@ -111,7 +111,7 @@ def ends(name: str, replicates: np.ndarray, level: float) -> dict[str, Any]:
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return low and high [...] of the interval from replicates [draws, ...], ignoring NaN."""
+    """Return the ends [...] of the percentile interval of [draws, ...], ignoring NaN."""
     tails = [(1 - level) / 2, (1 + level) / 2]
     never = np.isnan(replicates).all(0)
     usable = np.where(never, 0.0, replicates)
@@ -133,7 +133,7 @@ def aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     """Return the AUC with weighted clusters, [draws], given weights [draws, clusters].
 
-    Every sum is a sum of whole numbers, hence exact.
+    The weights are whole numbers, so the sums are exact.
     """
     low, high = (np.flatnonzero(~np.isnan(s) & (z == of_class)) for of_class in (0, 1))
     low = low[np.argsort(s[low], kind="stable")]

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 MEMORY = 10  # past steps from which L-BFGS estimates the curvature
-SURE = 30.0  # logits beyond this are certain in float32: their changes count in proportion to them
-SLOPE_KEPT = 0.3  # a step is accepted if at most this share of the initial slope along it is left
+SURE = 30.0  # tolerance is relative to logits beyond this, which are certain in float32
+SLOPE_KEPT = 0.3  # a step is accepted if at most this share of the slope along it remains
 SEARCH_STEPS = 10  # step lengths tried in one line search
-WORTH_DROPPING = 0.8  # with a smaller share of unsolved problems, the solved ones leave the tensors
+WORTH_DROPPING = 0.8  # solved problems leave the tensors if a smaller share is unsolved
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
     """Solve all problems of a block.
 
     A problem is solved when the next full step would change none of its logits by more than
-    `tolerance` (for logits beyond ±`SURE`, in proportion). It then stays unchanged, so that its
-    solution depends on the problems beside it by rounding alone.
+    `tolerance` (for logits beyond ±`SURE`, in proportion). Its weights then stay unchanged, so that
+    other problems affect its solution by rounding alone.
 
     Returns:
         The weights [layers, problems, width + 1] on x̂, bias last, and the number of problems that
@@ -103,7 +103,7 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution = w.clone()
-    # Layers and problems of the solution that the tensors below still hold.
+    # Indices in `solution` of the layers and problems that the tensors below still hold.
     layers, problems = (torch.arange(size, device=w.device) for size in w.shape[:2])
     logits = w.new_zeros((*w.shape[:2], len(block.z)))
     residuals = block.residuals(logits.clone())
@@ -132,7 +132,7 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
             solution[layers[:, None], problems] = w
             layers, problems = layers[open_layers], problems[open_problems]
             every_layer = len(open_layers) == len(solved)
-            # A slice keeps `x` as it is, where an index would copy it.
+            # A slice does not copy `x`, an index would.
             block = block.take(open_problems, slice(None) if every_layer else open_layers)
             here = open_layers[:, None], open_problems
             past.keep(here)
@@ -148,7 +148,7 @@ class _Past:
     `s` are the steps and `y` the changes of the gradient, [layers, problems, MEMORY, width + 1],
     0 where there is none yet. A new step replaces the oldest. `product` is s · y of each step, and
     `inverse` the inverse of R, the upper triangle of s yᵀ with the steps in chronological order,
-    stored by the places of the steps. Row and column of a step that is ignored are 0.
+    with rows and columns stored in the order of `s`. Those of a step that is ignored are 0.
     """
 
     def __init__(self, w: Tensor) -> None:
@@ -160,7 +160,7 @@ class _Past:
         self.steps = 0
 
     def keep(self, here: tuple[Tensor, Tensor]) -> None:
-        """Forget all layers and problems but these."""
+        """Keep the steps of these layers and problems only."""
         self.s, self.y = self.s[here], self.y[here]
         self.product, self.inverse = self.product[here], self.inverse[here]
 
@@ -215,8 +215,8 @@ def _line_search(
 ) -> tuple[Tensor, Tensor]:
     """Return step lengths [layers, problems], and the residuals after these steps.
 
-    Logits are linear in the step length and the objective is convex. So its slope along the
-    direction rises. Secants inside the bracket find its root, without the features.
+    The objective is convex, so its slope along the direction rises. Secants inside a bracket find
+    the slope's root. Logits are linear in the step length, so the features are not needed.
     """
     start = (gradient * direction).sum(-1)
     weights = direction[..., :-1]
@@ -238,7 +238,7 @@ def _line_search(
         span = high - low
         root = low + span * low_slope / (low_slope - high_slope)
         inside = torch.minimum(torch.maximum(root, low + 0.1 * span), high - 0.1 * span)
-        # Until the slope changes sign there is no bracket yet: go three times as far.
+        # There is no bracket until the slope changes sign: go three times as far.
         following = torch.where(torch.isfinite(high), inside, 3 * low)
         step = torch.where(settled, step, following)
     return step, residuals

@@ -1,4 +1,4 @@
-"""Penalty and calibration of a probe, chosen on its held-out logits."""
+"""Choose the penalty of a probe and calibrate it, on its held-out logits."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """Return the index of the smallest C within one standard error of the best, int64 [layers].
 
     The criterion is the log-loss over inner folds (Hastie, Tibshirani & Friedman, section 7.10).
-    The inner out-of-fold logits are [layers, penalties, n], penalties ascending.
+    The inner out-of-fold logits are [layers, penalties, n], with C ascending.
     """
     loss = np.logaddexp(0, np.where(z == 1, -logits, logits))
     folds = [inner == fold for fold in np.unique(inner)]
@@ -25,7 +25,7 @@ def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
 
 
 def strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Return the index of the smallest C whose logits rank best in inner folds; see `choose`."""
+    """Return the index of the smallest C with the highest AUC over inner folds, see `choose`."""
     folds = [inner == fold for fold in np.unique(inner)]
     ranks = np.zeros(logits.shape[:2])
     for place in np.ndindex(ranks.shape):
@@ -40,9 +40,9 @@ def calibrate(
     """Fit slope and offset that make σ(slope · logit + offset) a probability, [layers] each.
 
     This is maximum likelihood with Platt's targets (1999, section 2.2), which keep the slope finite
-    if the logits separate the classes. A slope is at least 0.001: a probe that does worse than
-    chance inside the training fold knows nothing, and its sign is not reversed. Held-out logits are
-    [layers, n]. Weights, [n] or [layers, n], say how often each sample counts, by default once.
+    if the logits separate the classes. The slope is at least 0.001, so that a probe that does worse
+    than chance inside the training fold is not reversed. Held-out logits are [layers, n]. Weights,
+    [n] or [layers, n], say how often each sample counts, by default once.
     """
     weights = np.broadcast_to(1.0 if weights is None else weights, logits.shape)
     wrong, right = ((weights * one).sum(-1, keepdims=True) for one in (z, 1 - z))
@@ -66,8 +66,8 @@ def logistic_regressions(
 ) -> np.ndarray:
     """Fit logistic regressions on `rows` [layers, k, n]; return coefficients, float64 [layers, k].
 
-    Newton's method suits a few features; `rows` include the constant. Layers are independent. A
-    step is halved until the loss no longer rises. `target` (0 to 1) and `weights` (how often each
+    This is Newton's method, for few features; `rows` includes the constant. Layers are independent.
+    A step is halved until the loss no longer rises. `target` (0 to 1) and `weights` (how often each
     sample counts) are [n] or [layers, n]. `fixed` [layers, n] is added to the logits.
     """
 

@@ -6,7 +6,7 @@ rows. A row of weight two counts as two equal rows:
 
     ½‖w‖² + c · Σ over training rows of log-loss(z, w·x̂ + b),   x̂ = (x − mean) / std
 
-L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, with ω the mean of p(1−p) and Gram the
+The initial inverse Hessian of L-BFGS is (I + c·n·ω·Gram)⁻¹, with ω the mean of p(1−p) and Gram the
 layer's correlation matrix, so that correlated features converge as fast as independent ones.
 """
 
@@ -27,13 +27,13 @@ from anchorscope.probes.standardising import COLUMNS, as_they_are, standardise
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import tried
 
-TOLERANCE = 1e-4  # a problem is solved when a full step would change no logit by more
+TOLERANCE = 1e-4  # a problem is solved if a full step changes no logit by more
 MAX_ITERATIONS = 500
 CPU_BYTES = 64 << 20
 GPU_BYTES = 16 << 30
-"""Most memory of the layers solved together. With more layers, all would wait for the slowest. At
-most half of a GPU's memory is used, whether or not it is free: the number of layers solved together
-changes the last digits.
+"""Maximum bytes of the layers solved together. With more layers, all would wait for the slowest.
+On a GPU, at most half of the total memory is used. Free memory does not count, because the number
+of layers solved together changes the last digits of results.
 """
 
 log = logging.getLogger(__name__)
@@ -41,14 +41,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Probes:
-    """Fitted probes for raw features. The weights include the standardisation."""
+    """Fitted probes of raw features; weights and bias include the standardisation."""
 
     weights: Tensor  # float32 [layers, problems, width]
-    bias: Tensor  # float64 [layers, problems]; features with large means need its digits
-    unconverged: int = 0  # problems of all layers that `MAX_ITERATIONS` stopped
+    bias: Tensor  # float64 [layers, problems], for features with large means
+    unconverged: int = 0  # number of problems not solved within `MAX_ITERATIONS`
 
     def take(self, problems: Tensor) -> Probes:
-        """Return the probes numbered `problems[layer]`, int64 [layers, chosen], at each layer."""
+        """Return the probes `problems[layer]` of each layer; `problems`: int64 [layers, chosen]."""
         index = problems.to(self.weights.device)
         layers = torch.arange(len(index), device=index.device)[:, None]
         return replace(self, weights=self.weights[layers, index], bias=self.bias[layers, index])
@@ -89,8 +89,8 @@ def fit(
     """Fit every problem at every layer, as many together as fit into memory.
 
     Features are float [layers, n, width], labels 0 or 1 [n]. Training rows are [problems, n], bool
-    or weights of at least 0. Inverse penalties are [problems] or [layers, problems]. Features that
-    are not to be `scaled` must be uncorrelated and have mean 0.
+    or weights of at least 0. Inverse penalties are [problems] or [layers, problems]. If `scaled` is
+    False, features are not standardised and must be uncorrelated with mean 0.
 
     Raises:
         AnchorscopeError: Features are not finite, training rows have one class only, or a single
@@ -101,7 +101,7 @@ def fit(
     c = c.expand(len(x), len(masks))
     _check(z, masks)
     layers, problems = _at_once(x.shape, len(masks), device)
-    # The layers of a part keep their numbers in the whole, for error messages.
+    # Layers keep their numbers, for error messages.
     whole, parts, start = view_of(x), list[Probes](), 0
     while start < len(whole):
         part = replace(whole, layers=whole.layers[start : start + layers])
@@ -114,7 +114,7 @@ def fit(
         start += len(part)
     fitted = join(parts)
     if fitted.unconverged:
-        log.warning("%d probes were stopped after %d steps", fitted.unconverged, MAX_ITERATIONS)
+        log.warning("%d probes did not converge in %d steps", fitted.unconverged, MAX_ITERATIONS)
     return fitted
 
 
@@ -149,7 +149,7 @@ def _solve(
 
 
 def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple[int, int]:
-    """Return how many layers, and how many problems of each, fit into memory; at least one each."""
+    """Return how many layers, and how many problems per layer, fit into memory; at least 1."""
     budget, (_, n, width) = CPU_BYTES, shape
     if device.type != "cpu":
         budget = min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
@@ -163,10 +163,10 @@ def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple
 def _halved(layers: int, problems: int) -> tuple[int, int]:
     """Return how many layers and problems to try after these did not fit."""
     if layers == problems == 1:
-        what = "one probe of one layer does not fit by itself"
+        what = "one probe of one layer does not fit, even alone"
         do = "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU"
         raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
-    log.warning("%d probes of %d layers do not fit in memory: halved", problems, layers)
+    log.warning("%d probes of %d layers do not fit in memory: trying half", problems, layers)
     return (layers // 2, problems) if layers > 1 else (1, problems // 2)
 
 
@@ -175,6 +175,6 @@ def _check(z: Tensor, masks: Tensor) -> None:
     bad = ((wrong == 0) | (wrong == rows)).nonzero()
     if len(bad):
         what = "a probe cannot be fitted: its training rows are all right or all wrong answers"
-        where = f"problem {int(bad[0])} with {int(rows[bad[0]])} training rows"
+        where = f"probe {int(bad[0])} of each layer, {int(rows[bad[0]])} training rows"
         do = "sample more questions, or use fewer folds"
         raise AnchorscopeError(what, where, do, see="one-class")

@@ -1,4 +1,4 @@
-"""The samples of a cell that count, and their measurements as arrays."""
+"""The samples of a cell that were not dropped, and their scores and effects as arrays."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from anchorscope.storage.files import check_ids
 Scores = dict[tuple[str, int], np.ndarray]
 """Condition and draw → s of the clean probes, float64 [layers, n]; NaN where not measured."""
 MARGIN = 0.01
-"""AUC by which the headline layer may fall short of the best."""
+"""Largest difference between the best AUC and the AUC of the layer that a fold chooses."""
 
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of one condition on each sample, [draws, layers, n], against `compared_with`."""
+    """Effects of a condition on each sample, against its `compared_with`, [draws, layers, n]."""
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
     s: np.ndarray  # the score under the condition, float64; NaN where not measured
-    flip: np.ndarray  # whether the predicted class differs from the clean one, bool
-    # 100 · (p_condition(ĉ) − p_clean(ĉ)), percentage points, ĉ the class predicted on clean
+    flip: np.ndarray  # whether the predicted class differs from ĉ, that under `compared_with`
+    # 100 · (p of ĉ under the condition − p of ĉ under `compared_with`), in percentage points
     delta_p: np.ndarray  # float64; 0 where not measured
-    delta_logit: np.ndarray  # the same of the score s
+    delta_logit: np.ndarray  # the same difference in the logit of ĉ, without the factor 100
 
 
 @dataclass(frozen=True)
 class Readout:
-    """One read-out of a cell, the samples in the order of `in_order`."""
+    """The scores of one read-out of a cell, with samples in the order of `in_order`."""
 
     site: str
     position: str
     clean: np.ndarray  # the score on the clean pass, float64 [layers, n]
     fold: np.ndarray  # outer fold of each sample, int64 [n]
-    layer_of_fold: np.ndarray  # that each outer fold's training samples choose, int64 [folds]
+    layer_of_fold: np.ndarray  # layer chosen on each outer training fold, int64 [folds]
     effects: dict[str, Effects]  # by condition, in the order of the registry
-    shuffled: np.ndarray | None  # clean score of the probe of shuffled labels, [layers, n]
+    shuffled: np.ndarray | None  # clean scores by probes of shuffled labels, [layers, n]
 
     @property
     def key(self) -> dict[str, object]:
@@ -58,27 +58,27 @@ class Readout:
 
     @property
     def headline(self) -> int:
-        """The layer that pictures and contrasts show."""
+        """The headline layer, which pictures and contrasts show."""
         return median_layer(self.layer_of_fold)
 
     @property
     def own(self) -> np.ndarray:
-        """The clean score at the layer that each sample's outer fold chose, float64 [n]."""
+        """The clean scores, each at the layer that the sample's outer fold chose, float64 [n]."""
         return self.clean[self.layer_of_fold[self.fold], np.arange(len(self.fold))]
 
     def seen_by(self, scores: Scores) -> Readout:
-        """Return the read-out with the scores of other probes; the headline layer stays."""
+        """Return the read-out with the scores of other probes, and with the same chosen layers."""
         return replace(self, clean=scores["clean", 0], effects=_all_effects(scores))
 
 
 def deepest_layer(auc: np.ndarray) -> int:
-    """Return the deepest layer with an AUC [layers] within 0.01 of the best, NaN counting as 0."""
+    """Return the deepest layer with AUC [layers] within `MARGIN` of the best; NaN counts as 0."""
     auc = np.nan_to_num(auc, nan=0.0)
     return int(np.flatnonzero(auc >= auc.max() - MARGIN)[-1])
 
 
 def layer_of_fold(inner_auc: np.ndarray) -> np.ndarray:
-    """Return each outer fold's choice of layer, int64 [folds], by inner AUCs [layers, folds]."""
+    """Return the layer that each outer fold chooses, int64 [folds], by AUC [layers, folds]."""
     return np.array([deepest_layer(auc) for auc in inner_auc.T])
 
 
@@ -98,7 +98,7 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
     answers = answers.reset_index(drop=True)
     if answers.empty:
         what = "no answer is left to score"
-        do = "its column `dropped` and its provenance say why the samples were left out"
+        do = "see the column `dropped` and the provenance of the answers for the reasons"
         raise AnchorscopeError(what, "the table of answers", do, see="nothing-left")
     check_ids(answers)
     if "label" in answers and len(strange := answers[~answers["label"].isin((0, 1))]):
@@ -108,20 +108,20 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the kept answers by id, so that the order of rows does not decide who is drawn."""
+    """Return the kept answers sorted by id, so that bootstrap draws do not depend on row order."""
     rows = kept(answers)
     order = np.argsort(rows["id"].astype(str).to_numpy(dtype=object))
     return rows.iloc[order].reset_index(drop=True)
 
 
 def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> ClusterDraws:
-    """Draw the answers' clusters: subjects if known, else questions."""
+    """Draw clusters of answers that share a subject or, if it is unknown, a question."""
     subjects = list(answers.get("subject", [None] * len(answers)))
     return intervals.bootstrap(folds.clusters(list(answers["question"]), subjects), draws, seed)
 
 
 def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
-    """Return the labels [n] in random order by the seed, so that they mean nothing."""
+    """Return the labels [n] in a random order, which the seed decides."""
     return np.random.default_rng(seed).permutation(z)
 
 
@@ -129,7 +129,7 @@ def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str)
     """Return a column of another table in the order of the answers, float64 [n].
 
     Raises:
-        AnchorscopeError: The table has not one row per answer, or a value is not finite.
+        AnchorscopeError: The table does not have one row per answer, or a value is not finite.
     """
     rows = places(table["id"], answers["id"], where)
     values = table[column].to_numpy(dtype=np.float64)[rows]
@@ -141,10 +141,10 @@ def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str)
 def places(
     there: Iterable[object], wanted: Iterable[object], where: object, product: str = "scores"
 ) -> np.ndarray:
-    """Return the place of each wanted id among those that are there, int64 [n].
+    """Return the index in `there` of each id in `wanted`, int64 [n].
 
     Raises:
-        AnchorscopeError: They are not the same ids, each once.
+        AnchorscopeError: `there` and `wanted` do not have the same ids, each of them once.
     """
     index, ids = (pd.Index([str(one) for one in some], dtype=object) for some in (there, wanted))
     if len(index) != len(ids) or index.has_duplicates or not ids.isin(index).all():
@@ -154,17 +154,17 @@ def places(
 
 
 def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeError:
-    """Return the error that products of one cell do not belong together."""
+    """Return the error for a product of a cell that does not belong to the others."""
     return stale(what, where, f"the cell's {product}")
 
 
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
-    """Yield the read-outs of a cell, in the order in which the scores first name them.
+    """Yield the read-outs of a cell, in the order in which they first appear in the scores.
 
     Answers are as `in_order` returns them.
 
     Raises:
-        AnchorscopeError: Scores and answers are not of the same samples.
+        AnchorscopeError: Scores and answers have different samples.
     """
     ids = pd.Index(answers["id"].astype(str))
     z = answers["label"].to_numpy(dtype=np.int64)
@@ -192,13 +192,13 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
 
 
 def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np.ndarray:
-    """Return s, float64 [layers, n]; NaN where a sample was not measured, if that is allowed."""
+    """Return s, float64 [layers, n]; NaN for samples that a `partial` condition lacks."""
     where = f"{where}, {condition}"
     layers, values = part["layer"].to_numpy(), part["s"].to_numpy(dtype=np.float64)
     places = ids.get_indexer(pd.Index(part["id"].astype(str)))
     if (bad := (places < 0) | ~np.isfinite(values)).any():
         first = part.iloc[bad.argmax()]
-        what = "a score is not finite, or of a sample without answer"
+        what = "a score is not finite, or its sample has no answer"
         raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
     s = np.full((int(layers.max()) + 1, len(ids)), np.nan)
     s[layers, places] = values
@@ -207,17 +207,17 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
         raise mismatch("a sample is scored twice, or not at every layer", where)
     if missing.any() and not interventions.REGISTRY[condition].partial:
         gone = ids[missing[0]]
-        raise mismatch(f"no scores of {len(gone)} samples, id {gone[0]} first", where)
+        raise mismatch(f"{len(gone)} samples have no scores, such as id {gone[0]}", where)
     return s
 
 
 def _folds(
     scores: pd.DataFrame, clean: np.ndarray, ids: pd.Index, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return each sample's outer fold, int64 [n], and AUCs to choose its layer, [layers, folds].
+    """Return each sample's outer fold, int64 [n], and AUCs to choose layers by, [layers, folds].
 
-    The AUCs are of inner out-of-fold logits. Without inner folds, they are over the samples outside
-    the fold.
+    The AUCs are of inner out-of-fold logits or, without inner folds, of the clean scores of the
+    samples in the other outer folds.
     """
     rows = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     fold = np.zeros(len(ids), dtype=np.int64)
@@ -240,7 +240,7 @@ def _all_effects(scores: Scores) -> dict[str, Effects]:
 
 
 def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray]) -> Effects:
-    """Return a condition's effects on all its draws, against the scores `uncut` [layers, n]."""
+    """Return the effects on scores `moved`, by draw, against the scores `uncut`, [layers, n]."""
     s = np.stack(moved)
     measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(uncut).any(0)
     wrong = uncut > 0

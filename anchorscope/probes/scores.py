@@ -1,7 +1,7 @@
 """Out-of-fold scores of each sample by the probe of each layer, under every condition.
 
-The probe itself (`clean`) scores every condition. `shuffled` is fitted to shuffled labels.
-Hidden states are read once, by blocks of layers. All work on a block is done while it is in memory.
+The probe `clean` scores every condition. The probe `shuffled`, fitted to shuffled labels, scores
+only the clean pass. Hidden states are read once, in blocks of layers.
 """
 
 import logging
@@ -45,43 +45,43 @@ Activations = Callable[[str, str, int], tuple[Sequence[str], Features]]
 """Read-out, condition and draw → ids, and their hidden states [layers, len(ids), width]."""
 
 FITTING = 50
-"""Conditions that are scored in about the time in which a layer is fitted."""
+"""Number of conditions scored in about the time that it takes to fit a layer."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ScoredProbes:
-    """Some probes, and their scores of the samples of the pass they were fitted to."""
+    """Some probes, and their scores of the clean pass, to which they were fitted."""
 
     fitted: Fitted
-    s: np.ndarray  # out of fold, float64 [layers, n]; of several draws [layers, draws, n]
+    s: np.ndarray  # out of fold, float64 [layers, n], or [layers, draws, n] for several draws
 
 
 _Probes = dict[str, ScoredProbes]
-"""`clean`, and with its penalties `draws` of each bootstrap draw, and of `shuffled` labels."""
+"""Name → probes: `clean`, `draws` (of all bootstrap draws), `shuffled` (of shuffled labels)."""
 
 
 @dataclass(frozen=True)
 class CellScores:
-    """The scoring of a cell; `tables` fits and scores, and fills `fitted` and `draws`."""
+    """Fits the probes of a cell and scores its conditions; `tables` fills `fitted` and `draws`."""
 
     activations: Activations
     design: Design
-    draws: Draws  # of `drawn`; takes the scores of the probes learned from each draw
+    draws: Draws  # from `drawn`; receives the scores of the probes of each draw
     readouts: Sequence[str]  # such as `mlp/final`
-    conditions: Sequence[Condition]  # scored beside the clean pass
+    conditions: Sequence[Condition]  # scored in addition to the clean pass
     device: str | torch.device = "cpu"  # where probes are fitted
     fitted: dict[str, Fitted] = field(default_factory=dict)  # the clean probes, by read-out
 
     def tables(self) -> Iterator[pd.DataFrame]:
         """Yield the scores of every read-out, condition and probe, out of fold.
 
-        A table has a row per sample and layer with the columns `COLUMNS`. `shuffled` is at balanced
-        prior and not calibrated (p is NaN).
+        A table has one row per sample and layer, with `COLUMNS`. Scores of `shuffled` are at
+        balanced prior and not calibrated; their p is NaN.
 
         Raises:
-            AnchorscopeError: A probe cannot be fitted, or activations are of other samples.
+            AnchorscopeError: A probe cannot be fitted, or activations have other samples.
         """
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
         layers = [len(self._measured(readout, CLEAN)[1]) for readout in self.readouts]
@@ -95,7 +95,7 @@ class CellScores:
                     progress.update(n)
 
     def _measured(self, readout: str, condition: Condition) -> tuple[np.ndarray, Features]:
-        """Return places in the design and states of the samples; some are missing if `partial`."""
+        """Return the samples' indices in the design, and their states, see `activations`."""
         ids, x = self.activations(readout, *condition)
         wanted, n = pd.Index([str(id_) for id_ in ids], dtype=object), len(self.design.ids)
         places = pd.Index(self.design.ids).get_indexer(wanted)
@@ -105,12 +105,12 @@ class CellScores:
             what = f"{n - len(places)} of {n} samples have no {condition[0]} activations"
         else:
             return places, x
-        what = f"activations and answers are not of the same samples: {what}"
+        what = f"activations and answers have different samples: {what}"
         where = f"read-out {readout}, condition {condition[0]}"
         raise mismatch(what, where, "folder of activations")
 
     def _fit(self, readout: str, report: Callable[[int], object]) -> _Probes:
-        """Fit the probes of one read-out, and report the number of layers that are done."""
+        """Fit the probes of one read-out; `report` the number of layers of each finished block."""
         design, device, null = self.design, self.device, _shuffled_design(self.design)
         places, x = self._measured(readout, CLEAN)
         order = np.argsort(places)
@@ -163,9 +163,9 @@ class CellScores:
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
-    """Draw clusters of the design's samples `settings.refits` times, as intervals draw them.
+    """Draw clusters of the design's samples `settings.refits` times, as for intervals.
 
-    A draw that leaves a fold with one class only is left out, and counted in the log.
+    Draws that leave a training fold with one class only are left out. The log says how many.
     """
     ordered = in_order(answers)
     found = bootstrap(ordered, design.settings.refits, design.settings.seed)
@@ -174,29 +174,28 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     weights[:, rows] = found.weights[:, found.clusters]
     usable = fitting.usable(design, weights)
     if not usable.all():
-        log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
+        log.warning("%d of %d draws leave a fold with one class", (~usable).sum(), len(usable))
     return Draws(design.ids, weights[usable])
 
 
 def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
-    """Join probes of blocks of layers, one after the other."""
+    """Concatenate the probes and scores of blocks of layers."""
     fitted = fitting.join([part.fitted for part in parts])
     return ScoredProbes(fitted, np.concatenate([part.s for part in parts]))
 
 
 def _shuffled_design(design: Design) -> Design | None:
-    """Return the design with shuffled labels; None if a fold gets one class, or for `published`.
+    """Return the design with shuffled labels; None if a fold has one class, or for `published`.
 
-    The probes are not calibrated, since a slope would be fitted to uninformative logits. The shift
-    to balanced classes stays. The share of each shuffled label differs between folds, and in the
-    opposite direction between their training sets. Without the shift, pooled scores would rank
-    backwards.
+    The probes are not calibrated, since a slope would be fitted to uninformative logits. Logits are
+    still shifted to balanced classes: a fold with more wrong labels leaves fewer to train on. So
+    without the shift its scores would be lower, and pooled scores would rank labels in reverse.
     """
     if design.settings.scoring != "calibrated":
         return None
     z = shuffled(design.z, design.settings.seed)
     if any(len(np.unique(z[rows])) < 2 for rows in design.outer):
-        log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
+        log.warning("shuffled labels leave a fold with one class: no probe is fitted to them")
         return None
     settings = design.settings.model_copy(update={"prior": "balanced"})
     return replace(design, z=z, inner=np.full_like(design.inner, -1), settings=settings)
@@ -211,7 +210,7 @@ def _table(
     fitted: Fitted,
     s: np.ndarray,
 ) -> pd.DataFrame:
-    """Make the rows of one condition and probe, from scores [layers, rows] of the `places`."""
+    """Return the table of one condition and probe, given scores [layers, rows] of `places`."""
     fold, s, layers = design.fold[places], s.astype(np.float32), len(s)
     columns = {
         "id": np.tile(design.ids[places], layers),

@@ -10,12 +10,12 @@ from anchorscope.passes.features import View
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
-"""Share of its variance among all rows below which a feature is constant among a problem's rows."""
+"""A feature is constant for a problem if its variance there is a smaller share of its total."""
 FAR = 8.0
-"""Rows more than this many standard deviations away are left out when a feature is centred. Among n
-rows none is √n away or more, so the limit is lower for few rows.
+"""Rows more than this many standard deviations away are left out when a feature is centred. No row
+of n is √n or more away, so the limit is lower for few rows.
 """
-COLUMNS = 64  # features whose statistics are computed together in float64, in the cache
+COLUMNS = 64  # number of features processed together in float64, so that they fit in the cache
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def standardise(features: View, masks: Tensor) -> Standardised:
 
 
 def as_they_are(features: View, masks: Tensor) -> Standardised:
-    """Return uncorrelated features of mean 0 unchanged, with their variances."""
+    """Return features unchanged, with their variances; they are uncorrelated with mean 0."""
     x = features[:].to(masks)
     layers, _, width = x.shape
     zeros, ones = x.new_zeros((layers, 1, width)), x.new_ones((layers, 1, width))
@@ -80,8 +80,8 @@ def _standardise_columns(
 ) -> tuple[Tensor, ...]:
     """Do the work of `_standardise_layer` for some columns; return their statistics in float64.
 
-    A row far away would draw the mean away from all others and leave few digits to tell them apart,
-    so such rows do not count for the centre. A feature that is constant among a problem's rows gets
+    An outlier would move the mean far from all other rows and leave few digits to tell these apart.
+    So outliers do not count for the centre. A feature that is constant among a problem's rows gets
     1 / std = 0. Its weight is then 0, as the penalty would make it.
     """
     x = rows[:, columns].double()

@@ -1,6 +1,6 @@
-"""Stored probes of a cell's clean pass, in one file, to score whatever is measured later.
+"""Stored probes of a cell, in one file, to score states that are measured later.
 
-A row is scored by the probe of its sample's own fold, which has not seen the sample.
+A row is scored by the probe of its sample's outer fold, which has not seen the sample.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Stored:
     """The probes of a cell."""
 
     ids: np.ndarray  # ids of the samples that the probes were fitted to, [n]
-    fold: np.ndarray  # outer fold of each, int64 [n]
+    fold: np.ndarray  # outer fold of each sample, int64 [n]
     inner: np.ndarray  # inner fold in each outer training fold, -1 outside, int64 [folds, n]
     fitted: Mapping[str, Fitted]  # read-out → its probes, of every layer and outer fold
 
     @classmethod
     def of(cls, design: Design, fitted: Mapping[str, Fitted]) -> Stored:
-        """Make the stored probes from a design and the probes that were fitted in its folds."""
+        """Return the probes, by read-out, that were fitted in the folds of a design."""
         return cls(design.ids, design.fold, design.inner, fitted)
 
     def design(self, answers: pd.DataFrame, settings: ProbeSettings, where: str) -> Design:
         """Return the folds of the probes, in the order of `ids`, to fit other models in them.
 
-        The answers, named `where` in error messages, are of the same samples in any order.
+        The answers have the same samples, in any order. `where` names them in error messages.
 
         Raises:
             AnchorscopeError: The answers have other samples.
@@ -47,12 +47,12 @@ class Stored:
         return Design(where, self.ids, z, self.fold, self.inner, settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Return scores s, calibrated logits at the probes' own prior, float64 [layers, rows].
+        """Return scores s of hidden states, calibrated like the probes, float64 [layers, rows].
 
-        Hidden states are [layers, rows, width], `ids` the sample of each row.
+        States are [layers, rows, width]. `ids` holds the sample of each row.
 
         Raises:
-            AnchorscopeError: The probes were not fitted to an id or to the read-out.
+            AnchorscopeError: No probe was fitted to a sample or to the read-out.
         """
         fold = self._folds_of(readout, ids)
         return out_of_fold(self.fitted[readout], states, fold)
@@ -60,7 +60,7 @@ class Stored:
     def logits_at(
         self, layer: int, states: torch.Tensor, readout: str, ids: Sequence[str]
     ) -> torch.Tensor:
-        """Return scores at one layer, float64 [rows], in the graph of the states [rows, width]."""
+        """Return scores at one layer, float64 [rows], differentiable in `states` [rows, width]."""
         fold = self._folds_of(readout, ids)
         fitted = self.fitted[readout]
         weights = fitted.probes.weights[layer, fold]
@@ -76,7 +76,7 @@ class Stored:
         rows = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
         unknown = [id_ for id_, row in zip(ids, rows, strict=True) if row < 0]
         if unknown or readout not in self.fitted:
-            what = f"no probe was fitted to sample {unknown[0]}" if unknown else "no such probes"
+            what = f"no probe was fitted to sample {unknown[0]}" if unknown else "no such read-out"
             raise mismatch(what, f"stored probes of {', '.join(self.fitted)}; wanted: {readout}")
         return np.asarray(self.fold[rows])
 
@@ -84,10 +84,10 @@ class Stored:
 def write(path: str | Path, probes: Stored) -> None:
     """Write the probes of a cell.
 
-    Each read-out has the tensors `<read-out>/weights`, float32 [layers, folds, width], and
+    Each read-out has the arrays `<read-out>/weights`, float32 [layers, folds, width], and
     `<read-out>/<name>` for `bias`, `c`, `t`, `offset`, `shift` and `inner_auc`, each float64
-    [layers, folds]. The file also holds `fold`, int64 [n], and `inner`, int64 [folds, n], and the
-    ids in the metadata.
+    [layers, folds]. The file also holds `fold`, int64 [n], `inner`, int64 [folds, n], and, in the
+    metadata, the ids.
     """
     arrays = {"fold": np.asarray(probes.fold, dtype=np.int64)}
     arrays["inner"] = np.asarray(probes.inner, dtype=np.int64)
@@ -102,7 +102,7 @@ def read(path: str | Path) -> Stored:
     """Read the probes that `write` wrote.
 
     Raises:
-        AnchorscopeError: The file cannot be read, or holds no folds.
+        AnchorscopeError: The file cannot be read or has no folds.
     """
     ids, arrays = read_arrays(path, "stored probes")
     if not {"fold", "inner"} <= arrays.keys():

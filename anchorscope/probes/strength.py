@@ -1,9 +1,9 @@
 """Strength: whether a probe knows more than text models that read the same text.
 
 A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and above the
-AUC of every floor that applies (`floors`): the lower end of the clustered bootstrap interval of the
-paired difference is above 0. The interval is widened by the variance that the training of probe and
-floor adds (`bands`). Without this, a lucky fit of the probe would pass for knowledge.
+AUC of every text model (floor) that applies: the lower end of the clustered bootstrap interval of
+the paired difference is above 0. The interval is widened by the variance of refitted probes and
+floors (`bands`). Without this step, a lucky fit of the probe would pass for knowledge.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ FLOORS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "response": RESPONSE,
     "text": (*QUESTION, *RESPONSE),
 }
-"""Floor → columns of the answers and kinds of their features, see `floors`. `response` is
-all that was fed after the prompt. `text` adds up question and response.
+"""Floor → columns of the answers that it reads, each with a kind of features, see `floors`.
+`response` is the text after the prompt.
 """
 APPLY = {"prompt_end": ("question",)}
-"""Floors at positions that have not read the whole text. Elsewhere all floors apply."""
+"""Position → floors that apply there. At all other positions, all floors apply."""
 Strength = Mapping[str, np.ndarray]
-"""Column → its values, [layers], see `of_scores`."""
+"""Column → values, [layers], see `of_scores`."""
 
 
 @dataclass(frozen=True)
 class Again:
-    """Out-of-fold scores by the probes and floors refitted in each bootstrap draw."""
+    """Out-of-fold scores of the probes and floors refitted to each bootstrap draw."""
 
     drawn: ClusterDraws
     s: np.ndarray  # scores of the probes, [draws, layers, n]
@@ -54,7 +54,7 @@ def of_scores(
     level: float,
     again: Again | None = None,
 ) -> Strength:
-    """Measure how well scores tell right from wrong answers, beside the hardest floor.
+    """Measure how well scores tell right from wrong answers, compared with the hardest floor.
 
     Scores are [layers, n], in the order of the answers. Without the table of `floors.floors`, an
     AUC above 0.6 suffices. Refitted probes and floors (`again`) widen the interval of the gain.
@@ -62,10 +62,10 @@ def of_scores(
     Returns:
         Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the
         smallest lower end of the gain, and `floor_auc`, blank without floors; `gain`, `gain_low`,
-        `gain_high`, the AUC above that floor, paired; `signal`. Claims use the remaining arrays:
-        `hardest`, the name of the floor, or `0.6`, that is hardest to beat; `margin`,
-        `margin_error`, `margin_low`, `margin_high` and `margin_p`, the AUC above it, with the
-        bootstrap's standard error and Student's t over clusters.
+        `gain_high`, the AUC of the probe minus that of the floor; `signal`. Claims use the other
+        arrays: `hardest`, the floor (or `0.6`) with the smallest margin in standard errors;
+        `margin`, the AUC of the probe minus the AUC of `hardest`; `margin_error`, by bootstrap;
+        `margin_low`, `margin_high`, `margin_p`, by Student's t over clusters.
 
     Raises:
         AnchorscopeError: The floors have other samples.
@@ -105,8 +105,8 @@ def of_scores(
 def _margin(
     margins: np.ndarray, names: Sequence[str], drawn: ClusterDraws, level: float
 ) -> dict[str, np.ndarray]:
-    """Return the columns of the margin that is smallest in units of its standard error."""
-    error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies is sure
+    """Return `hardest` and the columns of its margin, the smallest in standard errors."""
+    error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies counts as certain
     value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
     width = error * stdtrit(freedom, (1 + level) / 2)
     p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
@@ -120,14 +120,14 @@ def _margin(
 
 
 def _gains(drawn: ClusterDraws, s: np.ndarray, of_text: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Return the AUC of scores [layers, n] above floors [floors, n], [draws, floors, layers]."""
+    """Return AUC of scores [layers, n] minus AUC of floors [floors, n]: [draws, floors, layers]."""
     return drawn.aucs(s, z)[1:, None] - drawn.aucs(of_text, z)[1:, :, None]
 
 
 def _inflation(
     fixed: np.ndarray, again: Again, applying: Sequence[str], z: np.ndarray
 ) -> np.ndarray:
-    """Return how much more gains vary when probe and floor are refitted, [floors, layers]."""
+    """Return the inflation of gains if probe and floor are refitted, [floors, layers]."""
     learned_anew = []
     for number, weights in enumerate(again.drawn.weights):
         one_draw = replace(again.drawn, weights=weights[None])
@@ -137,7 +137,7 @@ def _inflation(
 
 
 def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return the scores that each floor, a text model, gives the answers, float64 [n].
+    """Return floor → its scores, in the order of the answers, float64 [n].
 
     Raises:
         AnchorscopeError: The floors have other samples.

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 BEYOND_LIMIT = "beyond the limit of this run"
 OUTSIDE_SAMPLE = "outside the sample"
 NO_PARTNER = "no partner or no control"
-NO_ANSWER = "no answer"  # an outcome, and the prefix of reasons to drop
+NO_ANSWER = "no answer"  # an outcome of an answer, and the prefix of reasons to drop it
 UNSURE = "E_A not sure"  # note: kept answers with an uncertain E_A
 COPIED = "an example's answer again"  # note: kept answers that repeat a worked example's answer
-THOUGHT = "opens with thoughts"  # note: replies that open with thoughts, which are no answers
+THOUGHT = "opens with thoughts"  # note: replies that open with the model's thoughts
 BY_CHOICE = frozenset((
     BEYOND_LIMIT, OUTSIDE_SAMPLE, "held back for few-shot examples", "equal question folded",
     NO_PARTNER,
 ))  # fmt: skip
-"""Reasons for leaving rows out on purpose. They do not count as losses."""
+"""Reasons to leave rows out on purpose. These rows do not count as lost."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Counts:
             raise ValueError(f"counts do not add up: {self}")
 
     def among(self, total: int) -> Counts:
-        """Return the counts for `total` samples; additional ones are beyond the run's limit."""
+        """Return the counts for `total` samples; the others are beyond the run's limit."""
         beyond = {BEYOND_LIMIT: total - self.total} if total > self.total else {}
         return Counts(total, self.kept, {**beyond, **self.dropped}, self.notes)
 

@@ -16,8 +16,8 @@ SHORTEST_SECRET = 8
 class AnchorscopeError(Exception):
     """An error that the user can correct: what happened, where, and what to do next.
 
-    `stage` prints it without a traceback and ends the job with exit code 1. In its texts, the
-    user's hub token is replaced, and control characters are spelled out.
+    `stage` prints it without a traceback and ends the job with exit code 1. The message hides the
+    user's hub token and spells out control characters.
 
     Args:
         what: What happened.
@@ -47,7 +47,7 @@ class AnchorscopeError(Exception):
 
 
 def stale(what: str, where: object, product: str) -> AnchorscopeError:
-    """Return the error for products that do not belong together; `product` must be remade."""
+    """Return the error for products that do not belong together; `product` must be made again."""
     do = f"delete {product} and run snakemake again"
     return AnchorscopeError(what, where, do, see="stale-product")
 
@@ -65,14 +65,14 @@ def of_the_disk(error: BaseException) -> AnchorscopeError | None:
         do = "make room (or point `results` at a larger disk), then run the same command again"
         return AnchorscopeError("the disk is full", where, do, see="disk-full")
     if number in CLOSED:
-        what = f"a file or folder may not be opened or written ({os.strerror(number)})"
-        do = "mend its permissions, or how its disk is mounted; then run the same command again"
+        what = f"a file or folder cannot be opened or written ({os.strerror(number)})"
+        do = "change its permissions or how its disk is mounted, then run the same command again"
         return AnchorscopeError(what, where, do, see="not-writable")
     return None
 
 
 def _errno(error: BaseException) -> int | None:
-    """Return the operating system's error number, which safetensors and arrow put in the text."""
+    """Return the operating system's error number; safetensors and arrow put it in the text."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     match = _ERRNO_IN_TEXT.search(str(error))
@@ -80,7 +80,7 @@ def _errno(error: BaseException) -> int | None:
 
 
 _LOGIN = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
-# A token has 34 characters after its prefix, so a folder `hf_experiments` is not taken for one.
+# A token has 34 characters after its prefix, so a folder `hf_experiments` does not match.
 _TOKEN = re.compile(r"\bhf_(?:(?:oauth|jwt)_[\w.~+/=-]{8,}|[A-Za-z0-9]{30,})")
 # Control characters except the line feed, and those that change the direction of text.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -92,19 +92,19 @@ def _printable(text: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """Replace the user's hub token, anything that looks like one, and logins in URLs."""
+    """Replace the user's hub token, anything that looks like a token, and logins in URLs."""
     text = _LOGIN.sub("<token>@", text)
     secrets = {os.environ.get(name, "").strip() for name in SECRETS}
-    for secret in sorted(secrets, key=len, reverse=True):  # a secret before any part of it
+    for secret in sorted(secrets, key=len, reverse=True):  # one may contain another
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, "<token>")
     return _TOKEN.sub("<token>", text)
 
 
 def nearest(name: object, valid: Iterable[str], otherwise: str | None = None) -> str:
-    """Return advice for a wrong name: the nearest valid one, else `otherwise`, else all names.
+    """Return advice for a wrong name: a similar valid name, else `otherwise`, else all valid names.
 
-    Of more than `MOST_NAMED` names, the nearest are listed.
+    If there are more than `MOST_NAMED` valid names, the most similar ones are listed.
     """
     names = sorted(valid)
     close = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
@@ -115,4 +115,4 @@ def nearest(name: object, valid: Iterable[str], otherwise: str | None = None) ->
     if len(names) > MOST_NAMED:
         some = difflib.get_close_matches(str(name).lower(), names, MOST_NAMED, cutoff=0)
         return f"use one of {len(names)} names; the nearest are {', '.join(some)}"
-    return f"use one of: {', '.join(names)}" if names else "there is none to name yet"
+    return f"use one of: {', '.join(names)}" if names else "there are no names yet"

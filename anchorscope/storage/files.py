@@ -1,4 +1,4 @@
-"""Reading and writing of products. A file is written whole or not at all."""
+"""Read and write products. A file is written whole or not at all."""
 
 import hashlib
 import json
@@ -25,10 +25,10 @@ HEADER = 2**20
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a draft beside `path`, which replaces `path` when the block ends well.
+    """Yield the path of a draft, which replaces `path` when the block ends without an error.
 
-    The block may make a file or a folder there. If it raises, the draft is removed and `path` is
-    left as it was.
+    The block may make a file or a folder at the draft's path. If it raises, the draft is removed,
+    and `path` stays as it was.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def _apply_umask(files: Iterable[Path]) -> None:
-    """Give files the default mode, since safetensors makes its files readable for one user only."""
+    """Give files the default mode; safetensors makes files that only one user can read."""
     umask = os.umask(0)
     os.umask(umask)
     for path in files:
@@ -63,7 +63,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(path: str | Path, what: str) -> Iterator[None]:
-    """Turn errors on reading `path`, whose content is `what`, into an AnchorscopeError."""
+    """Raise an AnchorscopeError for errors in reading `path`; `what` names its content."""
     try:
         yield
     except (pa.ArrowException, SafetensorError, ValueError, OSError) as error:
@@ -81,7 +81,7 @@ def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
 def write_parquet_parts(frames: Iterable[pd.DataFrame], path: str | Path) -> None:
     """Write a table part by part, so that only one part is in memory at a time.
 
-    There must be at least one part. The first one has rows, and all have the same columns.
+    There must be at least one part. The first part must have rows, and all have the same columns.
     """
     parts = iter(frames)
     first = pa.Table.from_pandas(next(parts), preserve_index=False)
@@ -117,7 +117,7 @@ def read_csv(path: str | Path) -> pd.DataFrame:
 
 
 def write_json(value: Any, path: str | Path) -> None:
-    """Write JSON, readable and with a stable order of keys."""
+    """Write indented JSON with sorted keys."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     with atomic(path) as draft:
         draft.write_text(text, encoding="utf-8")
@@ -156,10 +156,10 @@ def digest(paths: Iterable[str | Path]) -> str:
 
 
 def state_of(paths: Iterable[str | Path]) -> str:
-    """Hash local files, so that a replacement changes the hash, even by an older file.
+    """Hash local files, so that the hash changes if one is replaced, even by an older file.
 
-    Files of up to 16 MiB count with their content. Larger ones count with their size, the time of
-    their last change and their first MiB, which holds the header of safetensors and GGUF files.
+    The whole content of files of up to 16 MiB is hashed. For larger files, the hash covers size,
+    time of the last change, and first MiB, with the header of safetensors and GGUF files.
     """
     whole = hashlib.sha256()
     for path in map(Path, paths):
@@ -173,7 +173,7 @@ def state_of(paths: Iterable[str | Path]) -> str:
 
 
 def check_ids(table: pd.DataFrame, name: str = "answers") -> None:
-    """Refuse a table in which two rows have the same id."""
+    """Raise an AnchorscopeError if two rows of a table have the same id."""
     repeated = table["id"][table["id"].duplicated()]
     if len(repeated):
         where, do = f"{name}, id {repeated.iloc[0]}", "make the ids unique"

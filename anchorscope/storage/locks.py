@@ -1,8 +1,8 @@
 """Locks of long jobs, so that no two processes make the same product at the same time.
 
 Snakemake's lock belongs to a run. It does not cover a job that outlives its run, and the end of one
-run removes the locks of all. So each job holds its own lock, `<root>/.partial/<product>.lock`,
-which the operating system releases when the process ends, however it ends.
+run removes the locks of all runs. So each job holds a lock of its own, in the file
+`<root>/.partial/<product>.lock`. The operating system releases it when the process ends.
 """
 
 import fcntl
@@ -49,10 +49,10 @@ def holder(root: str | Path, product: str | Path) -> str | None:
 def held(root: str | Path, product: str | Path) -> Iterator[bool]:
     """Hold the lock of a product, and wait while another process holds it.
 
-    On a file system without locks, nothing is held.
+    On a file system without locks, no lock is held.
 
     Yields:
-        Whether another process held it.
+        Whether another process held the lock before.
     """
     path = path_of(root, product)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def held(root: str | Path, product: str | Path) -> Iterator[bool]:
     try:
         yield other is not None
     finally:
-        # Removed before the release: a waiting process sees that it is gone and makes a new one.
+        # Remove the file before releasing it: a waiting process then sees this and makes a new one.
         path.unlink(missing_ok=True)
         file.close()
 
@@ -79,7 +79,7 @@ def _locked(path: Path) -> IO[str]:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 break
-        file.close()  # its holder removed it meanwhile
+        file.close()  # its last holder has removed it
     file.truncate(0)
     file.write(f"process {os.getpid()} on {platform.node()}\n")
     file.flush()

@@ -1,9 +1,9 @@
-"""Finished batches of a job, so that neither an interruption nor a failing rerun loses them.
+"""Finished batches of a job, kept so that no interruption and no failing rerun loses them.
 
 Snakemake deletes a job's declared outputs before it runs the job again, even if the new run fails.
 So batches are kept in a folder that no rule declares, `<root>/.partial/<product>/<hash>/`, until
-the job has made its product under other settings. The hash covers the settings, and each file names
-its samples, so that batches cannot be confused.
+the job has made its product under other settings. The hash covers the settings, and each file notes
+the `signature` of its samples, so that batches cannot be confused.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
     """Make the folder for the batches of a job's product, and return its path.
 
-    Numbers differ a little between devices. The `repr` of `batches` describes the batches of
-    samples, and any content that is not part of the job's identity.
+    The path depends on the device, because numbers differ a little between devices. The `repr` of
+    `batches` must describe the batches, with any content that the job's identity leaves out.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -61,8 +61,8 @@ def settle(folder: Path) -> None:
 def publish(folder: Path, product: str | Path) -> None:
     """Make the product from a folder of batches, as the last step of its job.
 
-    The files are linked, so they take no more space. On a file system without links, the folder is
-    moved, and a failing rerun loses its batches.
+    The files are hard-linked, so they take no more space. On a file system without hard links, the
+    folder is moved, and a failing rerun loses its batches.
     """
     with atomic(product) as draft:
         try:
@@ -74,14 +74,14 @@ def publish(folder: Path, product: str | Path) -> None:
 
 
 def drop(products: Iterable[str | Path]) -> None:
-    """Remove the batches of products that are not kept, or that are to be made anew."""
+    """Remove the batches of products that are not kept or will be made anew."""
     for product in map(Path, products):
         for root in product.parents:
             shutil.rmtree(waiting(root, product), ignore_errors=True)
 
 
 def waiting(root: str | Path, product: str | Path) -> Path:
-    """Return the parent of the folders of a product's batches, one folder per settings."""
+    """Return the folder of a product's batches, which has one subfolder per settings."""
     return Path(root, FOLDER, "+".join(Path(product).relative_to(root).parts))
 
 
@@ -91,12 +91,12 @@ def batch(folder: Path, number: int) -> Path:
 
 
 def signature(samples: Sequence[str]) -> str:
-    """Hash the samples in the order of a batch's rows, for the batch's note `samples`."""
+    """Hash the ids of a batch's samples, in the order of its rows, for its note `samples`."""
     return hashlib.sha256(json.dumps(list(samples)).encode()).hexdigest()
 
 
 def save(tensors: Mapping[str, torch.Tensor], path: Path, **notes: str) -> None:
-    """Write a batch, whole or not at all, with `notes` in the file's metadata."""
+    """Write the tensors of a batch, whole or not at all, with `notes` in the file's metadata."""
     from safetensors.torch import save_file
 
     with atomic(path) as draft:
@@ -117,16 +117,16 @@ def notes(path: Path) -> dict[str, str]:
 
 
 def finished(path: Path, samples: str) -> bool:
-    """Return whether an earlier job finished this batch of these samples, see `signature`."""
+    """Return whether an earlier job finished the batch with this `signature` of its samples."""
     return path.exists() and notes(path).get("samples") == samples
 
 
 def once(
     path: Path | None, make: Callable[[], Mapping[str, torch.Tensor]], samples: str
 ) -> Mapping[str, torch.Tensor]:
-    """Return the tensors of a batch: those that an earlier job finished, else make and keep them.
+    """Return the tensors of a batch, read if an earlier job finished it, else made and written.
 
-    `samples` is the batch's `signature`. A path of None keeps nothing.
+    `samples` is the batch's `signature`. If `path` is None, nothing is read or written.
     """
     if path is None:
         return make()

@@ -35,7 +35,7 @@ class Progress(tqdm):
         Progress.kept = False
         options["file"] = sys.stderr if sys.stderr.isatty() else io.StringIO()
         options["desc"] = ": ".join(filter(None, (self.job, options.get("desc"))))
-        # The mean rate, not the last steps' rate: slow steps may come at intervals.
+        # Show the mean rate, not the rate of the last steps, since steps differ in speed.
         usual = {"unit": f" {unit}", "leave": None, "delay": 1, "smoothing": 0}
         super().__init__(*args, **{**usual, **options})
 
@@ -45,14 +45,14 @@ class Progress(tqdm):
         return self.format_dict["elapsed"]
 
     def update(self, n: float | None = 1) -> bool | None:
-        """Count `n` more. Work of an earlier process (`kept`) changes no rate or time left."""
+        """Count `n` more steps. Those of an earlier process (`kept`) do not count for the rate."""
         if Progress.kept:
             self.initial += n or 0
             Progress.kept = False
         return super().update(n)
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
-        """Draw the bar, and write a line to the log if one is due. Called by tqdm."""
+        """Draw the bar, and write a line to the log if the last one is old. Called by tqdm."""
         super().display(msg, pos)
         if msg is None and time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._write_line()
@@ -75,8 +75,8 @@ class Progress(tqdm):
 def shown(job: str) -> Iterator[None]:
     """Show the log of the block on the terminal or in the notebook, as a workflow job does.
 
-    If the caller has set up the log of `anchorscope`, it is left unchanged. Every line of progress
-    begins with the name of the job.
+    A log of `anchorscope` that the caller has set up stays unchanged. Every line of progress begins
+    with the name of the job.
     """
     top, handler = logging.getLogger("anchorscope"), Lines(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
@@ -96,7 +96,7 @@ def shown(job: str) -> Iterator[None]:
 class Lines(logging.StreamHandler):
     """A log handler that writes to the terminal without breaking the bar.
 
-    On a terminal, lines of progress are left out, since the bar shows the same.
+    On a terminal, it leaves out lines of progress, because the bar shows the same.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

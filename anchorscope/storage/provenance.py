@@ -20,7 +20,7 @@ from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.identity import identity as identity_of
 
 PLACES = frozenset(("local", "file", "path", "on_disk"))
-"""Settings that name a place or the layout of files. The content has its own digest."""
+"""Settings that name the place or layout of files, whose content has a digest of its own."""
 
 STARTED = time.perf_counter()
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
@@ -32,12 +32,12 @@ def libraries() -> dict[str, str]:
 
 
 def usage() -> dict[str, float]:
-    """Return the time of this job's last attempt, in seconds, and its peak memory in MiB."""
+    """Return wall-clock and CPU time of this process, in seconds, and its peak memory, in MiB."""
     used, peak = resource.getrusage(resource.RUSAGE_SELF), 0.0
     if sys.platform == "darwin":
         peak = used.ru_maxrss / 2**20
     elif found := re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text()):
-        peak = int(found[1]) / 2**10  # `ru_maxrss` begins at the peak of the parent process
+        peak = int(found[1]) / 2**10  # `ru_maxrss` starts from the peak of the parent process
     return {
         "seconds": round(time.perf_counter() - STARTED, 1),
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
@@ -78,14 +78,14 @@ def read(product: str | Path) -> dict[str, Any]:
 
 
 def counts_of(product: str | Path) -> dict[str, Any]:
-    """Read the counts from a product's record; empty if it has none."""
+    """Return the counts in a product's record; empty if there are none."""
     return dict(read(product).get("counts", {}))
 
 
 def of_stage(
     snakemake: Any, product: str | Path, *, content: Iterable[str | None] = (), **facts: Any
 ) -> None:
-    """Write the record of a job's product, with the records of all products it was made from.
+    """Write the record of a job's product, with the records of all products that it was made from.
 
     `content` are revisions or digests of inputs that have no record, and `facts` further entries.
     """
@@ -107,7 +107,7 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
     """Return the identity of a job's product: a hash of settings, content and inputs' identities.
 
     Two products with the same identity were made from the same settings and content in all stages.
-    Labels and places do not count. For `content` see `of_stage`.
+    Settings in `LOOKS` and `PLACES` do not count. For `content` see `of_stage`.
     """
     made_from = {
         "rule": snakemake.rule,

@@ -1,4 +1,4 @@
-"""Checks of the records of products: equal settings of cells, and losses of samples."""
+"""Check the records of products: cells must have equal settings, and few lost samples."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from anchorscope.storage.provenance import beside, read
 
 RULES = "dataset prompts answers activations scores delta_p truth calibration_cell".split()
 ORDER = {rule: rank for rank, rule in enumerate(RULES)}
-"""Rule → its rank in the run, for rules that count samples."""
+"""Rule → its rank in running order, for rules that count samples."""
 MAKE_NUMBERS = (*ORDER, "experiment_measure")
 """Rules whose settings change numbers."""
 
@@ -23,7 +23,7 @@ PER_CELL = frozenset(
 
 
 def check_settings(products: Iterable[str | Path]) -> None:
-    """Refuse cells that were made with different settings, such as copies from another config.
+    """Refuse cells made with different settings, such as files copied from another config.
 
     `products` holds one product per cell. The records of each product and of its inputs are
     compared with the records of the same rule in the other cells.
@@ -42,14 +42,14 @@ def check_settings(products: Iterable[str | Path]) -> None:
                         f"{expected.get(key)!r} and {settings.get(key)!r}"
                     )
                     do = (
-                        "delete the one that is not of this config and run snakemake again; "
-                        "results of another config belong into a root of their own"
+                        "delete the product that was made from another config and run snakemake "
+                        "again; give each config its own `results`"
                     )
                     raise AnchorscopeError(what, f"{other} and {path}", do, see="stale-product")
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield rule, settings by dotted key (no `PER_CELL`) and path of a product and its inputs."""
+    """Yield rule, settings (dotted key → value, no `PER_CELL`), path of product and inputs."""
     if not beside(product).is_file():
         return
     record = read(product)
@@ -75,9 +75,9 @@ def _by_dotted_key(settings: Mapping[str, Any], prefix: str = "") -> dict[str, A
 def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object) -> None:
     """Refuse to continue if all stages together lost too large a share of the samples.
 
-    Samples left out by choice (`BY_CHOICE`) are not lost. Samples beyond the limit
-    (`BEYOND_LIMIT`) are not part of the total either.
-    For `stages` see `funnel`. `most` is the largest share that may be lost.
+    Samples left out by choice (`BY_CHOICE`) are not lost. Samples beyond the run's limit
+    (`BEYOND_LIMIT`) are not part of the total either. `stages` are as `funnel` returns them. `most`
+    is the largest share that may be lost.
 
     Raises:
         AnchorscopeError: A larger share was lost.
@@ -98,8 +98,8 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
             f"{'; '.join(losses)}"
         )
         do = (
-            "mend the reasons (for no answers, try another `prompt` or set `no_answer: wrong`), "
-            "or raise `most_dropped` if this is what you expect"
+            "remove the causes (for no answers, try another `prompt` or set `no_answer: wrong`), "
+            "or raise `most_dropped` if you expect such a loss"
         )
         raise AnchorscopeError(what, where, do, see="too-many-dropped")
 
@@ -107,9 +107,9 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
 def funnel(product: str | Path) -> list[dict[str, Any]]:
     """Count the samples in, kept and dropped at every stage that leads to a product.
 
-    Tables pass on rows that were dropped before, and their records count these rows again. Here
-    each sample counts once, at the stage that dropped it. The input of a stage is what the stage
-    before kept.
+    Tables pass on rows that an earlier stage dropped, and their records count these rows again.
+    Here each sample is counted as dropped once, at the stage that dropped it. A stage's `in` equals
+    the previous stage's `kept`.
 
     Returns:
         `product`, `rule`, `in`, `kept`, `dropped` and `notes` of each stage, in running order.
@@ -130,7 +130,7 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 
 
 def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the product with counts that a product's samples come from, or None unless unique."""
+    """Return the last input of a product that has counts, or None if it is not unique."""
     rank = {name: ORDER.get(of.get("rule", ""), len(ORDER)) for name, of in records.items()}
     inputs = records[path].get("made_from", records)
     counted = [name for name in inputs if records.get(name, {}).get("counts")]
@@ -141,14 +141,14 @@ def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def _newly_dropped(stage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a stage without the samples that had been dropped before it."""
+    """Return a stage without the samples that earlier stages dropped."""
     if before is None or stage["in"] == before["kept"]:
         return stage
     dropped = Counter(stage["dropped"])
     again = {reason: n for reason, n in before["dropped"].items() if dropped[reason] >= n}
     passed_on = Counter(again)
     if stage["in"] != before["kept"] + passed_on.total():
-        what = f"{stage['in']} samples came in where {before['kept']} were kept before"
+        what = f"{stage['in']} samples came in, but the stage before kept {before['kept']}"
         raise stale(what, beside(stage["product"]), "the product")
     return {**stage, "in": before["kept"], "dropped": dict(dropped - passed_on)}
 

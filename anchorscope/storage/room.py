@@ -1,4 +1,4 @@
-"""Halving of batches that do not fit into the device's memory."""
+"""Run batches, and halve those that do not fit into the device's memory."""
 
 import gc
 import logging
@@ -13,7 +13,7 @@ from anchorscope.storage.errors import AnchorscopeError
 Result = TypeVar("Result")
 
 NO_ROOM = "DefaultCPUAllocator.*allocate|_STATUS_ALLOC_FAILED|CUDA error: out of memory"
-"""Pattern of the text of out-of-memory errors that have no type of their own."""
+"""Pattern of messages of out-of-memory errors that have no class of their own."""
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class Room:
     """A runner of batches that records the size that did not fit."""
 
-    too_much: float = math.inf  # tokens of the smallest batch that did not fit; not retried
+    too_much: float = math.inf  # tokens of the smallest batch that did not fit; not tried again
 
     def run(
         self,
@@ -30,10 +30,10 @@ class Room:
         tokens: Callable[[Sequence[int]], int],
         work: Callable[[Sequence[int]], Result],
     ) -> list[Result]:
-        """Do the work for a batch, halved until its parts fit.
+        """Call `work` on the samples of a batch, or on ever smaller halves until they fit.
 
-        `tokens` counts the tokens of a batch, padding included. The results of the parts are in the
-        order of the samples.
+        `tokens` counts the tokens of samples, padding included. Return the results of the parts, in
+        the order of the samples.
 
         Raises:
             AnchorscopeError: A single sample does not fit.
@@ -45,7 +45,7 @@ class Room:
                 return [result]
             self.too_much = min(self.too_much, size)
             if len(samples) == 1:
-                what = f"one sample of {size} tokens does not fit by itself"
+                what = f"one sample of {size} tokens does not fit, even alone"
                 do = "use a larger GPU, fewer draws and conditions, or lower `max_prompt_tokens`"
                 raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
             log.warning("a batch of %d tokens does not fit in memory: it is halved", size)
@@ -61,7 +61,7 @@ def tried(work: Callable[[], Result]) -> Result | None:
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
-    # Outside the handler, where the traceback still holds the tensors of `work`.
+    # Not in the handler: there, the traceback still holds the tensors of `work`.
     gc.collect()
     import torch
 

@@ -176,7 +176,7 @@ def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCapture
     more = settings.model_copy(update={"refits": 40})
     few = scores.drawn(answers, fitting.design(answers.assign(label=rare), more))
     assert 0 < len(few) < 40
-    assert f"{40 - len(few)} of 40 draws leave a fold one class only" in caplog.text
+    assert f"{40 - len(few)} of 40 draws leave a fold with one class" in caplog.text
 
 
 def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:

@@ -140,8 +140,8 @@ def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda s, a: (s, a[:3]), "without answer"),
-        (lambda s, a: (s[s["id"] != "c"], a), "no scores of 1 samples, id c first"),
+        (lambda s, a: (s, a[:3]), "its sample has no answer"),
+        (lambda s, a: (s[s["id"] != "c"], a), "1 samples have no scores, such as id c"),
         (lambda s, a: (pd.concat([s, s[:1]]), a), "scored twice"),
         (lambda s, a: (s[(s["layer"] == 0) | (s["id"] != "b")], a), "not at every layer"),
         (lambda s, a: (s, a.drop(columns="random_complete")), "random is complete"),
