@@ -28,7 +28,7 @@ class Effects:
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
     s: np.ndarray  # the score under the condition, float64; NaN where not measured
-    flip: np.ndarray  # whether the predicted class differs from ĉ, that under `compared_with`
+    flip: np.ndarray  # whether the class differs from ĉ, the class under `compared_with`
     # 100 · (p of ĉ under the condition − p of ĉ under `compared_with`), in percentage points
     delta_p: np.ndarray  # float64; 0 where not measured
     delta_logit: np.ndarray  # the same difference in the logit of ĉ, without the factor 100
