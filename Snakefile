@@ -14,12 +14,12 @@ sys.path.insert(0, workflow.current_basedir.get_path_or_uri(secret_free=True))
 
 from anchorscope.workflow.config import folder_of, sources_of
 
-# The project's folder, which may differ from the folder of the run and, if another Snakefile uses
-# this one as a module, from the folder of that Snakefile.
+# The folder of this project. It may differ from the working directory, and from the folder of a
+# Snakefile that uses this one as a module.
 HERE = folder_of(workflow.current_basedir)
 CONFIG = "config.yaml" if os.path.exists("config.yaml") else os.path.join(HERE, "config.yaml")
 
-# Read here first: Snakemake says neither where a file is broken nor that a key is given twice.
+# Read before `configfile`: Snakemake reports neither the line of a YAML error nor a repeated key.
 config_sources = sources_of(workflow, CONFIG)
 
 
@@ -34,7 +34,7 @@ rule all:
         [paths.pictures(figure) + paths.views_of(figure) for figure in cfg.targets],
         [texts(figure) for figure in cfg.targets],
     message:
-        "all figures of `targets` are drawn, and what a paper says of them is written"
+        "all figures of `targets` and their methods texts are done"
 
 
 include: "rules/questions.smk"

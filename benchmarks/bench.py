@@ -1,14 +1,14 @@
-"""Time each stage beside other ways to the same numbers, side by side in one process.
+"""Time each stage beside other ways (implementations) that give the same results.
 
     python benchmarks/bench.py            # make bench
     python benchmarks/bench.py --quick    # seconds: tiny sizes, to see that all ways agree
     python benchmarks/bench.py --peers    # make bench-full: other projects, too
     python benchmarks/bench.py --device cuda   # passes at published shapes, on a GPU
 
-Every round times each way once, in turn forwards and backwards. Nothing is written unless all ways
-agree. A row of the table has the medians over the rounds of a way's seconds, and of its ratios to
-the plain way of the same round, workload and stage. Whatever slows the machine slows both. The
-results are bench.csv and bench.json (the machine). `ways.py` describes the ways.
+Every round times each way once, in one process; every second round reverses their order. Nothing is
+written unless all ways agree. A row of the table has a way's medians over the rounds: of its
+seconds, and of its ratio to the plain way's seconds in the same round, which a slow machine hardly
+changes. The results are bench.csv and bench.json (the machine). `ways.py` describes the ways.
 """
 
 import argparse
@@ -31,12 +31,12 @@ import workloads
 WORKLOADS = (workloads.RANDOM, workloads.PUBLISHED, workloads.HIDDEN)
 COLUMNS = ("workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb", "rounds")
 TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3}
-"""Largest difference of two ways; of states larger than 1, of that share of the largest."""
+"""Stage → largest difference allowed between two ways, times the largest state if above 1."""
 Stages = Mapping[str, Mapping[str, ways.Way]]
 
 
 class Disagreement(SystemExit):
-    """Two ways do not give the same; nothing was written."""
+    """Error: two ways give different results. Nothing is written."""
 
 
 def differences(stage: str, found: Mapping[str, Any]) -> dict[str, float]:
@@ -93,7 +93,7 @@ def measured(chosen: argparse.Namespace) -> pd.DataFrame:
 
 
 def _of_models(chosen: argparse.Namespace) -> list[workloads.Workload]:
-    """Return the wanted workloads that a model passes, if they exist."""
+    """Return the chosen workloads that need passes of a model, as far as their model exists."""
     found = [workloads.of_random_weights(chosen.quick)]
     if published := workloads.published(chosen.first_model, chosen.quick):
         found.append(published)
@@ -105,7 +105,7 @@ def _of_models(chosen: argparse.Namespace) -> list[workloads.Workload]:
 def _of_peers(
     work: workloads.Workload, rows: Sequence[Mapping[str, Any]], chosen: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Return the rows of other projects. Their seconds follow from the plain way's here."""
+    """Return the rows of other projects. Their seconds are the ratio times the plain way's."""
     loaded, table, _ = work.read()
     states = ways.one_pass(loaded, table)
     largest = max(1.0, ways.largest_size(states))
@@ -119,7 +119,7 @@ def _of_peers(
 
 
 def results(found: pd.DataFrame, notes: Mapping[str, Any]) -> str:
-    """Return one Markdown table per workload and stage, after the machine."""
+    """Return a line about the machine, and one Markdown table per workload and stage."""
     parts = [f"{timing.measured(notes)}; medians, rounds: {notes['rounds']}."]
     for cell, rows in found.groupby(["workload", "stage"], sort=False):
         head = (f"{cell[0]}, {cell[1]}", "seconds", "ratio", "largest difference", "peak memory")
@@ -169,7 +169,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first-model", type=Path, default=Path("results/first-model"))
     chosen = parser.parse_args(given)
     if chosen.clock == "cpu" and chosen.threads > 1:
-        parser.error("CPU time compares on one thread only: add --threads 1")
+        parser.error("CPU times can be compared with one thread only: add --threads 1")
     if chosen.quick:
         chosen.rounds = 1
     return chosen

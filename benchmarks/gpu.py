@@ -1,12 +1,12 @@
 """Passes, generation and probes at published shapes on a GPU: random weights, bfloat16.
 
-The passes are the same as in a run with default settings. Operations a second are a share of what
-the card reaches in a plain bfloat16 matrix product, measured beside it. Only the passes' own tokens
-are counted, not padding, so the share is of useful work. `with files` is the time when every batch
-is also checked and written, as a job does it. `plain` is the same rows passed by transformers
-alone: one pass for all layers, every row in full, in the best of several batch sizes.
+The passes are the same as in a run with default settings. `share` compares their operations per
+second with those of a plain bfloat16 matrix product on the same GPU. Padding does not count, so it
+is the share of useful work. `with files` is the time if every batch is also checked and written, as
+in a job. `plain` is the time of the same rows in passes of transformers alone: one pass for all
+layers, every row in full, in the best of several batch sizes.
 
-Each result is written to gpu.json as soon as it is there.
+Each result is written to gpu.json as soon as it is measured.
 """
 
 import gc
@@ -44,10 +44,10 @@ class Real:
     """A published model.
 
     Attributes:
-        name: Key of the catalogue, or a name of its own.
+        name: Key in the catalogue, or `tiny`.
         shape: Keys of its config.json.
-        batch_tokens: Budget of tokens per batch.
-        compared: Whether plain passes are timed beside it.
+        batch_tokens: Maximum number of tokens in a batch.
+        compared: Whether plain passes are timed as well.
         sequences: Number of sequences. Large models pass fewer, so that a run takes minutes.
     """
 
@@ -89,22 +89,22 @@ TINY = Real(
     sequences=16,
 )
 PROBED, FEW_PROBED = (64, 2_000, 5_120), (3, 150, 16)
-"""Layers, samples and width that probes are fitted to."""
+"""Layers, samples and width of the states that probes are fitted to, also if `quick`."""
 SPARE = 1.1
-"""A card must hold so many times the weights for a model to be tried."""
+"""Least free memory of a GPU for a model to be measured, as a multiple of its weights."""
 LENGTHS = {"prefix": 150, "shortest": 40, "longest": 80}
 NEW_TOKENS = 32
 PROBES = "probes"
 PLAIN_SIZES = (8, 32, 128, 512)
-"""Rows of a plain pass that are tried."""
+"""Numbers of rows per plain pass, of which the fastest counts."""
 DEFAULTS = Config(models={}, datasets={}, figures={})
 CONDITIONS, READOUTS = DEFAULTS.conditions.model_dump(), DEFAULTS.readouts
 
 
 def main(device: str, out: Path, *, quick: bool = False, models: Sequence[str] = ()) -> None:
-    """Measure, print and write `gpu.json`, again after each model.
+    """Measure models and probes, write `gpu.json` after each of them, and print the tables.
 
-    If `models` are given, only these are measured. `probes` stands for the probes.
+    If `models` are given, only these are measured. The name `probes` stands for the probes.
     """
     size = (256, 256, 256) if quick else (8192, 8192, 8192)
     peak = gemm_rate(torch.bfloat16, device, size=size)
@@ -122,7 +122,7 @@ def main(device: str, out: Path, *, quick: bool = False, models: Sequence[str] =
 
 
 def write(notes: Mapping[str, Any], out: Path) -> None:
-    """Write what is measured so far."""
+    """Write the results so far to `gpu.json`."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "gpu.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
 
@@ -130,7 +130,7 @@ def write(notes: Mapping[str, Any], out: Path) -> None:
 def gemm_rate(
     dtype: torch.dtype, device: str, *, size: tuple[int, int, int], seconds: float = 0.5
 ) -> float:
-    """Return the operations a second of a matrix product of this size, the best of many."""
+    """Return the highest rate of a matrix product of this size, in operations per second."""
     rows, inner, columns = size
     a = torch.randn(rows, inner, dtype=dtype, device=device)
     b = torch.randn(columns, inner, dtype=dtype, device=device)
@@ -197,7 +197,7 @@ def rows_of(real: Real, device: str, dtype: torch.dtype, peak: float) -> Iterato
 
 
 def _lacking(real: Real, device: str) -> str:
-    """Return what the card lacks for a model, nothing if it has the room."""
+    """Return as text why a model does not fit on a GPU, or an empty text if it fits."""
     if torch.device(device).type != "cuda":
         return ""
     free = torch.cuda.mem_get_info(torch.device(device))[0] / 1e9
@@ -206,7 +206,7 @@ def _lacking(real: Real, device: str) -> str:
 
 
 def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
-    """Measure one model, by medians of some rounds after one that is not counted."""
+    """Measure one model. Times of passes are medians of `ROUNDS` rounds, after a warm-up."""
     work = workloads.Workload(real.name, sequences=real.sequences, **LENGTHS)
     work = replace(work, shape=workloads.Shape(vocabulary=real.shape["vocab_size"]))
     table = exchangeable(workloads.answers(work))
@@ -237,7 +237,7 @@ def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
 
 
 def exchangeable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return an answers table whose samples all have partners; half are wrong and have golds."""
+    """Return an answers table in which all samples have partners, and half are wrong with golds."""
     names = [str(number) for number in range(len(table))]
     wrong = [number % 4 > 1 for number in range(len(table))]
     spans = zip(table["input_ids"], table["prompt_length"], wrong, strict=True)
@@ -256,7 +256,7 @@ def exchangeable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def plainly(loaded: Loaded, plan: Plan) -> float:
-    """Return the seconds of the rows of a plan in plain passes, in the best batch size."""
+    """Return the seconds that plain passes of a plan's rows take, with the best batch size."""
     rows = [(row.passed, row.tokens) for batch in plan.batches for row in batch.rows]
     rows.sort(key=lambda row: -len(row[0].input_ids))
     found = []
@@ -272,7 +272,7 @@ def plainly(loaded: Loaded, plan: Plan) -> float:
 
 @torch.inference_mode()
 def plain_passes(loaded: Loaded, rows: Sequence[tuple[Sample, Sequence[int]]], size: int) -> None:
-    """Pass rows in full, `size` at once, and keep what is read of every layer."""
+    """Pass rows in full, `size` at once, and read the states of every layer."""
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
         samples, lengths = [row[0] for row in some], [len(row[0].input_ids) for row in some]
@@ -303,9 +303,9 @@ def _median(taken: Sequence[timing.Taken]) -> float:
 
 
 def operations(real: Real, plan: Plan) -> float:
-    """Count the operations of the tokens after the shared head, and of their attention.
+    """Count the operations of all tokens after the shared prefix, including attention.
 
-    Padding does not count. Passes in a batch of their own take the head's tokens again.
+    Padding does not count. Batches without a mask pass the prefix again, so they count it, too.
     """
     shape = real.shape
     keys = 4 * shape["num_hidden_layers"] * shape["num_attention_heads"] * shape["head_dim"]
@@ -321,7 +321,7 @@ def operations(real: Real, plan: Plan) -> float:
 class Drawn:
     """Features [layers, n, width], drawn on the device when they are read.
 
-    They are badly conditioned, as hidden states are: the spread of their directions falls like 1/k.
+    Like hidden states, they are ill-conditioned: the scale of direction k falls as 1/k.
     """
 
     def __init__(self, shape: tuple[int, int, int], z: torch.Tensor, device: str) -> None:
@@ -348,7 +348,7 @@ class Drawn:
 
 
 def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
-    """Time the second fit of a read-out's clean probes, with all folds and penalties."""
+    """Time the clean probes of a read-out, with all folds and penalties, after a warm-up fit."""
     z = np.random.default_rng(0).integers(0, 2, shape[1])
     ids = [str(number) for number in range(shape[1])]
     settings = fitting.ProbeSettings()

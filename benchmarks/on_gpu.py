@@ -1,10 +1,10 @@
-"""Measure all that needs a GPU, in one run of ten minutes at most.
+"""Run all benchmarks and tests that need a GPU, in ten minutes at most.
 
     python benchmarks/on_gpu.py --rows FOLDER --out results/on-gpu
 
-The steps go from the most to the least important. The output, seconds and exit code of each are
-written as soon as it ends. Steps that are not reached within `--seconds` read "not run". The same
-command continues: steps that are done are not repeated. No step needs a network if
+The most important steps run first. The output, seconds and exit code of each step are written as
+soon as it ends. Steps that are not reached within `--seconds` are marked "not run". To continue,
+run the same command: finished steps are not repeated. No step needs a network if
 results/rehearsal/tokenizers exists, see `tools/real_tokenizers.py`.
 """
 
@@ -32,7 +32,7 @@ RUN = (
     "{python} -m anchorscope.workflow.resume --cores all {target} "
     "--configfile resources/rehearsal.yaml results/rehearsal/cells.yaml"
 )
-"""A run of a figure. It continues one that was out of time, whose lock is still there."""
+"""Command that draws a figure. It also continues a run that ran out of time and left its lock."""
 KILLED = (
     "rm -rf results/rehearsal/{{.partial,activations,probes,scores,delta_p,tables,figures}}; "
     "setsid {run} & job=$!; "
@@ -40,14 +40,14 @@ KILLED = (
     "| grep -q . || ! kill -0 $job; do sleep .05; done; kill -9 -- -$job || exit 1; wait $job; "
     "{run}"
 )
-"""A run that is killed with its jobs once a batch of activations is there, and continued."""
+"""Command that kills a run and its jobs once a batch of activations exists, then continues it."""
 COMMAND = "from anchorscope.cli.main import main; raise SystemExit(main())"
 TESTS = "tests/passes/test_gpu.py"
 EXPERTS = "(bfloat16 or nothing_to_cut) and (qwen3_moe or mixtral)"
 
 
 def steps(rows: Path, out: Path, quick: bool = False) -> dict[str, str]:
-    """Return name → shell command, in running order. If `quick`, they run on the CPU."""
+    """Return step → shell command, in running order. If `quick`, the commands run on the CPU."""
     python, device = PYTHON, "cpu --quick" if quick else "cuda"
     bench = f"{python} benchmarks/bench.py --device {device}"
     size = "--layers 1 --samples 40" if quick else "--layers 0 --samples 100"
@@ -74,7 +74,7 @@ def steps(rows: Path, out: Path, quick: bool = False) -> dict[str, str]:
 
 
 def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dict[str, object]]:
-    """Run what is not done while there is time, and write `steps.json` after each command."""
+    """Run the unfinished steps while `seconds` last, and write `steps.json` after each step."""
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "steps.json"
     found: dict[str, dict[str, object]] = {name: {"outcome": NOT_RUN} for name in commands}
@@ -90,7 +90,7 @@ def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dic
 
 
 def one(command: str, log: Path, seconds: float) -> dict[str, object]:
-    """Run a command for at most `seconds`, and write what it prints to a file at once."""
+    """Run a command for at most `seconds`, with its output in `log`, and return how it ended."""
     start = time.monotonic()
     with log.open("w", encoding="utf-8") as opened:
         run = subprocess.Popen(["bash", "-c", command], stdout=opened, stderr=subprocess.STDOUT)

@@ -1,11 +1,11 @@
-"""Other projects' ways to states, each in an environment of its own.
+"""Time how other projects (peers) measure states, each in an environment of its own.
 
-The benchmark writes a folder with the model, the sequences and the states expected, and starts
+The benchmark writes a folder with the model, the sequences and the expected states, and starts
 
     build/peers/nnsight/bin/python benchmarks/peers.py nnsight FOLDER
 
-which imports nothing of this project but `timing`. The plain one-pass way is timed there, too, in
-turn with the others, and ratios are to it. It prints a line of JSON for each way.
+This process imports nothing of the project but `timing`. It times the peer's ways in turn with the
+plain way `one-pass`. For each way, it prints a line of JSON with the ratio to `one-pass`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Ways = dict[str, tuple[Callable[[], States], float]]
 def write(
     name: str, model: Any, table: pd.DataFrame, states: Mapping[tuple[int, str, int], torch.Tensor]
 ) -> Path:
-    """Write what a peer needs of a workload. `states` come from `ways.one_pass`."""
+    """Write model, sequences and expected states for the peers. `states`: see `ways.one_pass`."""
     layers = range(model.config.num_hidden_layers)
     expected = {
         (number, cut): torch.stack([states[number, condition, layer] for layer in layers])
@@ -62,7 +62,7 @@ def write(
 def measured(
     folder: Path, tolerance: float, options: Mapping[str, object]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the peers. Tell which peers fail or give other numbers."""
+    """Yield the rows of the peers. Print which peers fail, or differ by more than `tolerance`."""
     given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     for name, package in PACKAGES.items():
         try:
@@ -80,13 +80,13 @@ def measured(
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment without what leads to other environments or to the network."""
+    """Return our environment variables without `PYTHONPATH` and with the hub offline."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return kept | {"HF_HUB_OFFLINE": "1"}
 
 
 def set_up(name: str, package: str) -> Path:
-    """Return the Python of a peer's environment, which is made if it does not exist.
+    """Return the Python of a peer's environment. Make the environment if it does not exist.
 
     Raises:
         CalledProcessError: pip cannot install the peer.
@@ -106,7 +106,7 @@ def set_up(name: str, package: str) -> Path:
 
 
 def mask_of(rows: list[Row], cuts: list[list[int]]) -> torch.Tensor:
-    """Return the additive mask [rows, 1, width, width]: causal, no attention to what is cut."""
+    """Return the additive mask [rows, 1, width, width]: causal, without attention to `cuts`."""
     width = max(len(row["ids"]) for row in rows)
     index = torch.arange(width)
     found = []
@@ -120,7 +120,7 @@ def mask_of(rows: list[Row], cuts: list[list[int]]) -> torch.Tensor:
 
 
 def stacked(rows: list[Row]) -> Iterator[tuple[list[Row], Any, Any, Any]]:
-    """Yield batches by length: rows, and ids, mask and read-out tokens, clean and blocked."""
+    """Yield batches sorted by length: rows, then ids, masks and read-out tokens of rows twice."""
     ordered = sorted(rows, key=lambda row: len(row["ids"]))
     for start in range(0, len(ordered), AT_ONCE):
         some = ordered[start : start + AT_ONCE]
@@ -138,7 +138,7 @@ def named(some: list[Row], states: torch.Tensor) -> States:
 
 
 def one_pass(model: Any, rows: list[Row]) -> States:
-    """Read states by hooks on the base model, the plain way."""
+    """Read states with forward hooks on the base model: the plain way."""
     found: States = {}
     for some, ids, mask, finals in stacked(rows):
         seen: list[torch.Tensor] = []
@@ -159,7 +159,7 @@ def one_pass(model: Any, rows: list[Row]) -> States:
 
 
 def nnsight(model: Any, rows: list[Row]) -> Ways:
-    """Return a trace of the base model per batch, and the literal loop on some sequences."""
+    """Return two ways: one trace of the base model per batch, and a literal loop on some rows."""
     from nnsight import NNsight
 
     base, whole = NNsight(model.model), NNsight(model)
@@ -210,7 +210,7 @@ def nnsight(model: Any, rows: list[Row]) -> Ways:
 
 
 def pyvene(model: Any, rows: list[Row]) -> Ways:
-    """Return a pass of the base model per batch. pyvene cannot loop over layers."""
+    """Return one way: a pass of the base model per batch. pyvene cannot loop over layers."""
     import pyvene as pv
 
     depth = len(model.model.layers)
@@ -240,7 +240,7 @@ PEERS = {"nnsight": nnsight, "pyvene": pyvene}
 
 
 def main() -> None:
-    """Time one peer, and print its rows."""
+    """Time one peer, and print a line of JSON for each of its ways."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("name", choices=[*PEERS])
     parser.add_argument("folder", type=Path)

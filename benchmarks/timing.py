@@ -1,4 +1,4 @@
-"""Time ways side by side, with the peak of memory, and write Markdown tables."""
+"""Measure time and peak memory of calls, describe the machine, and format Markdown tables."""
 
 import ctypes
 import gc
@@ -29,12 +29,12 @@ class Taken:
 
 
 def clock(kind: str) -> Callable[[], float]:
-    """Return a clock: `wall`, or `cpu`, which other work hardly changes, for one thread only."""
+    """Return a clock: `wall`, or `cpu` for one thread, which other processes hardly affect."""
     return time.process_time if kind == "cpu" else time.perf_counter
 
 
 def timed(work: Callable[[], Found], kind: str) -> tuple[Found, Taken]:
-    """Call the function once."""
+    """Call `work` once. Return its result, and its time on the clock `kind` and peak memory."""
     now = clock(kind)
     _forget_peak()
     start = now()
@@ -55,7 +55,7 @@ def _forget_peak() -> None:
 
 
 def peak_mb() -> float:
-    """Return the peak of memory since the last `timed`, of the GPU if one is used."""
+    """Return the peak memory in MB since the last `timed` began, of the GPU if one is used."""
     if torch.cuda.is_initialized():
         return torch.cuda.max_memory_allocated() / 1e6
     with suppress(OSError, StopIteration):
@@ -107,5 +107,5 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def measured(notes: Mapping[str, Any]) -> str:
-    """Return the beginning of a text on times, from the result of `notes`."""
+    """Return as text when and on what machine times were measured, from `notes`."""
     return f"Measured on {notes['when']}: {notes['machine']}; {notes['clock']}"

@@ -1,6 +1,6 @@
 """Workloads of the benchmark: sequences after a shared prefix, and states of a shipped model.
 
-Models have random weights, or are products of `make first-model` if these exist.
+A model has random weights, or is the model of `make first-model` if its products exist.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ ANSWER = 8
 """Tokens of an answer; the last one closes it."""
 BLOCKED = 3
 END_EVERY = 12
-"""One token id in so many ends a generated answer, so that answers differ in length."""
+"""Distance between the token ids that end a generated answer. Answers then differ in length."""
 SITE = "mlp"
 READOUT = f"{SITE}/final"
 RANDOM, PUBLISHED, HIDDEN = "random-weights", "first-model", "hidden"
-"""Names of the workloads: of a random model, of `make first-model`, and of probes alone."""
+"""Names of the workloads: passes of a random model and of a published one, and fits of probes."""
 KEY, DATASET = "smollm2-135m-q4", "popqa"
 """The model and dataset of `make first-model`."""
 CHECKPOINT = Path(__file__).parents[1] / "resources" / "models" / "calibration-llama"
@@ -41,7 +41,7 @@ AT_ONCE = 128
 
 @dataclass(frozen=True)
 class Shape:
-    """A Llama with random weights, and as many heads of keys and values as of queries."""
+    """Shape of a Llama with random weights. It has as many key and value heads as query heads."""
 
     layers: int = 16
     width: int = 512
@@ -60,7 +60,7 @@ class Workload:
         sequences: Number of sequences. Each has `shortest` to `longest` tokens of its own.
         timed: Number of sequences that slow ways are timed on.
         new_tokens: Most tokens of a generated answer.
-        results: Folder that holds a published model and answers, None for random weights.
+        results: Products of `make first-model`, None for random weights.
         shape: Shape of the random model.
     """
 
@@ -98,7 +98,7 @@ def of_random_weights(quick: bool) -> Workload:
 
 
 def published(results: Path, quick: bool) -> Workload | None:
-    """Return the workload of a published checkpoint, after worked examples, if it has answers.
+    """Return the workload of a published model with few-shot prompts, None if it is not there.
 
     Args:
         results: Folder of the products of `make first-model`.
@@ -111,12 +111,12 @@ def published(results: Path, quick: bool) -> Workload | None:
 
 
 def _products(results: Path) -> tuple[Path, Path]:
-    """Return where `make first-model` writes the model's place and its answers."""
+    """Return the paths of the model's record and its answers that `make first-model` writes."""
     return results / f"models/{KEY}.json", results / f"answers/{KEY}/{DATASET}.parquet"
 
 
 def _published(results: Path, sequences: int) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
-    """Load the model in float32, answers from the whole dataset, and the ids that end one."""
+    """Return the model in float32, evenly spaced answers, and the ids that end an answer."""
     located, answers = _products(results)
     model = loading.load(read_json(located)["path"])
     every = read_parquet(answers)
@@ -128,20 +128,20 @@ def _published(results: Path, sequences: int) -> tuple[Loaded, pd.DataFrame, fro
 
 
 def _ends(loaded: Loaded) -> frozenset[int]:
-    """Return the ids that end an answer after examples: line breaks, and the model's own end."""
+    """Return the ids that end a few-shot answer: line breaks, and the model's end token."""
     texts = [loaded.tokenizer.decode([number]) for number in range(len(loaded.tokenizer))]
     breaks = {number for number, text in enumerate(texts) if "\n" in text}
     return frozenset(breaks | {loaded.tokenizer.eos_token_id})
 
 
 def loaded(model: PreTrainedModel, device: torch.device) -> Loaded:
-    """Wrap a model that needs no tokenizer, because it is never asked for text."""
+    """Wrap a model without a tokenizer, for passes of token ids."""
     family, without = families.FAMILIES[model.config.model_type], None
     return Loaded(model.eval().requires_grad_(False), without, family, None, device)  # type: ignore[arg-type]
 
 
 def llama(shape: Shape) -> Loaded:
-    """Make a Llama with random weights, float32 on the CPU, always with the same weights."""
+    """Make a Llama with seeded random weights, float32 on the CPU."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -153,14 +153,14 @@ def llama(shape: Shape) -> Loaded:
         num_attention_heads=shape.heads,
         num_key_value_heads=shape.heads,
         max_position_embeddings=1024,
-        initializer_range=0.45 / shape.width**0.5,  # of 512: 0.02, as ever; states near 0.1
+        initializer_range=0.45 / shape.width**0.5,  # 0.02 at width 512, the usual value
     )
     made: Any = LlamaForCausalLM(config)
     return loaded(made, torch.device("cpu"))
 
 
 def answers(work: Workload) -> pd.DataFrame:
-    """Return the sequences as answers. Three tokens near the twentieth are blocked."""
+    """Return the sequences as an answers table. E_Q is three tokens after about 20 own ones."""
     draws = random.Random(0)
 
     def ids(count: int) -> list[int]:
@@ -191,8 +191,8 @@ def _sequence(
 def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return states float32 [layers, samples, width] of a shipped model, labels and folds.
 
-    States are MLP outputs at the token that closes the answer, for different lines of the model's
-    world in random order. The label of a line is 1 if it is wrong.
+    States are MLP outputs at the token that closes the answer, for distinct training lines of a
+    world, in random order. The label is 1 if the answer in the line is wrong.
     """
     of_world = loading.load(CHECKPOINT)
     settings = WorldSettings(style="relation")

@@ -1,4 +1,4 @@
-# Activations: one pass a sample and condition, every layer read at the read-out positions.
+# Activations: one pass per sample and condition; all layers are read at the read-out positions.
 #
 # in:  answers, the model
 # out: results/activations/<model>/<dataset>/   safetensors per planned batch, index.parquet
@@ -24,7 +24,7 @@ rule activations:
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
         readouts=lambda w: list(paths.study(w).readouts),
         batch_tokens=cfg.batch_tokens,
-        # The folds that partners depend on; nothing else does.
+        # The only settings of the probe that matter here: they decide which samples are partners.
         partner_folds=lambda w: paths.studies[w.root].partner_folds,
         seed=cfg.seed,
     message:

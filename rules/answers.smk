@@ -1,4 +1,4 @@
-# Answers: the model's greedy answer, its anchor (E_A) and its label; token ids frozen from here on.
+# Answers: greedy answers, their exact tokens (E_A) and labels. Later stages use these token ids.
 #
 # in:  prompts, questions, the model
 # out: results/answers/<model>/<dataset>.parquet

@@ -1,8 +1,8 @@
-# Calibration: compare the instrument with known truth and with published results. The rules train
-# models on planted facts, make null worlds, and write tables of what holds; see validation/.
+# Calibration: compare results with planted truth and with published results. The rules train models
+# on planted facts, make null worlds, and write tables of requirements; see validation/.
 #
 # in:  the questions of every dataset that a recipe names; answers, questions and the model; scores
-#      and ΔP under results/calibration/; resources/published.yaml and the tables that are built
+#      and ΔP under results/calibration/; resources/published.yaml, and the tables that exist
 # out: results/data/<null world>.parquet             questions and the responses to them
 #      results/models/<model>/                       config, safetensors, tokenizer; recipe.json,
 #                                                    the recipe's hash
@@ -32,7 +32,7 @@ NULLS = {name: null.model_dump(mode="json") for name, null in cfg.calibration.nu
 HELD = studies.held_cells(cfg)
 
 
-# This rule makes the rows of a null world, which is a dataset.
+# Both rules can make the rows of a null world.
 ruleorder: null_world > dataset
 
 
@@ -148,7 +148,7 @@ rule calibration_table:
     params:
         cells=cfg.calibrated(),
     message:
-        "calibration: what holds and what does not"
+        "calibration: checking the requirements"
     script:
         "../scripts/validation_table.py"
 
@@ -169,7 +169,7 @@ rule null_controls:
     params:
         nulls=NULLS,
     message:
-        "null controls: what must come out empty"
+        "null controls: looking for false claims"
     script:
         "../scripts/validation_table.py"
 
@@ -197,12 +197,12 @@ rule experiment_calibration:
         nulls=NULLS,
         bootstrap={"draws": cfg.bootstrap.draws, "level": cfg.bootstrap.level, "seed": cfg.seed},
     message:
-        "calibration of the experiments: what holds and what does not"
+        "calibration of the experiments: checking the requirements"
     script:
         "../scripts/validation_table.py"
 
 
-# Compare measured curves with published ranges, for every published figure that is built.
+# Compare measured curves with published ranges, for every published figure whose table exists.
 rule reproduction_table:
     input:
         published=f"{paths.resources}/published.yaml",
@@ -222,7 +222,7 @@ rule reproduction_table:
     params:
         readouts={name: figure.readout for name, figure in cfg.figures.items()},
     message:
-        "reproduction: published ranges against what is built"
+        "reproduction: comparing figures with published ranges"
     script:
         "../scripts/validation_table.py"
 

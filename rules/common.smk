@@ -1,4 +1,4 @@
-# What all stages share: the checked config, where products lie, and what a job may use.
+# Shared by all stages: the checked config, the paths of products, and the resources of jobs.
 
 import gc
 import atexit
@@ -21,27 +21,27 @@ from anchorscope.workflow.stage import share_library
 
 share_library(HERE)
 
-# A DAG is many objects that all stay: looking for garbage among them takes a tenth of the time.
+# The DAG consists of many long-lived objects. Garbage collection would add a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
 
 if workflow.modifier.modify_rulename("scores") != "scores":
-    # What was made is recorded, and checked, by the names of rules.
-    raise WorkflowError("take what this module holds under its own names, without `as`")
+    # Provenance is recorded and checked by the names of rules.
+    raise WorkflowError("use the rules of this module under their own names, without `as`")
 
-# On one machine no more GPU jobs run than it has GPUs; a cluster has limits of its own.
+# On one machine, the GPUs of the jobs that run together are at most those of the machine.
 on_this_machine = workflow.resource_settings.nodes is None
 if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
     workflow.register_resource("gpu", gpus_here())
 
 if not on_this_machine and workflow.is_main_process:
-    # What a session inside SLURM was given is not what its jobs ask for. The plugin would forget
-    # all of it, and with it where the cluster is.
+    # Jobs must not inherit the resources of a SLURM session that starts the run. The plugin itself
+    # would unset all of these variables, also SLURM_CONF, which says where the cluster is.
     for name in [n for n in os.environ if n.startswith("SLURM_") and n != "SLURM_CONF"]:
         del os.environ[name]
 
 try:
     cfg = load(config, config_sources)
-    # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
+    # The partitions and limits of jobs: the keys of slurm/config.yaml that a user edits.
     site = site_of(workflow.resource_settings.default_resources)
 except AnchorscopeError as error:
     sys.exit(f"error: {error}")
@@ -80,7 +80,7 @@ def passing(product):
 
 
 def taught(wildcards):
-    """Return the questions that a model learns; worlds never change, real rows may."""
+    """Return the files of questions that a model learns. Files of worlds never trigger training."""
     tables = {
         f"{RESULTS}/data/{name}.parquet": cfg.datasets[name].world
         for name in cfg.models[wildcards.model].train.datasets
@@ -120,7 +120,7 @@ def after_run():
 def after_failure():
     """Print why jobs failed, below Snakemake's output."""
     if around.on_a_cluster(workflow):
-        # Jobs that were being submitted while the run was interrupted, which the plugin overlooks.
+        # The plugin overlooks jobs that were being submitted when the run was interrupted.
         resume.cancel_orphans(Path.cwd())
     if failed := workflow.scheduler.failed:
         sys.exit("\n".join(map(around.why_failed, failed)))

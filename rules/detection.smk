@@ -1,11 +1,11 @@
-# Detection: how likely each answer is wrong by every method, and what the methods are worth.
+# Detection: score by every method how likely each answer is wrong, and compare the methods.
 #
 # in:  answers, the model, activations, the stored probes and their scores
 # out: results/p_true/<model>/<dataset>.parquet                whether the model calls its answers true
 #      results/detection/<model>/<dataset>.parquet             scores of every method, out of fold
-#      results/detection/<model>/<dataset>.pathways.parquet    what predicts a sample's pathway
+#      results/detection/<model>/<dataset>.pathways.parquet    predictions of a sample's pathway
 #      results/detection/<model>/<dataset>.*.csv               one cell's tables
-#      results/detection/<model>/<figure>.transfer.csv         trained on one dataset, tried on others
+#      results/detection/<model>/<figure>.transfer.csv         fitted on a dataset, tested on others
 #      results/detectors/<model>/<dataset>/probe/detector.json   the mean of the fold probes
 
 

@@ -1,5 +1,5 @@
-# Experiments: one rule measures all of them, from their records in anchorscope/experiments/; their
-# tables are in tables.smk, their pictures in pictures.smk.
+# Experiments: one rule measures all of them, as recorded in anchorscope/experiments/. Their tables
+# are made in tables.smk, their pictures in pictures.smk.
 #
 # in:  answers, the model, the stored probes, the scores that form the groups; prompts for the
 #      experiments that need them

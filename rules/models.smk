@@ -1,5 +1,5 @@
-# Models: every checkpoint is fetched once, and checked, before a job that measures needs it; those
-# trained here come from calibration.smk.
+# Models: fetch and check every checkpoint once, before the jobs that use it. calibration.smk trains
+# the models with a recipe.
 #
 # in:  the hub, a local folder, or a checkpoint shipped in resources/models/
 # out: results/models/<model>.json   where the checkpoint lies and which revision it is

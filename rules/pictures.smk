@@ -1,7 +1,7 @@
-# Pictures: ΔP against layer, and what stands beside it: evidence, read-outs, experiments and
-# detection. What there is, and what each draws, is in anchorscope/workflow/pictures.py.
+# Pictures: the figure of ΔP against layer, and pictures of evidence, read-outs, experiments and
+# detection. anchorscope/workflow/pictures.py lists them.
 #
-# And what a paper says of a figure: its methods, what is claimed and what not, and references.
+# Methods: a text for a paper on each figure's methods and claims, and its references.
 #
 # in:  results/tables/<figure>*.csv
 # out: results/figures/<figure>.{vl.json,html,svg,pdf,png}
@@ -49,7 +49,7 @@ rule picture:
 rule methods:
     input:
         tables=lambda w: [f"{ROOT}/tables/{w.figure}{end}" for end in TABLES.values()],
-        # How many samples each stage left is in the records of the cells.
+        # Their provenance holds the counts of samples by stage.
         cells=paths.of_figure("delta_p", ".csv"),
     output:
         text=f"{ROOT}/figures/{{figure}}.methods.md",
@@ -63,6 +63,6 @@ rule methods:
         words=paths.methods_words,
         config=lambda w: run_facts.of_figure(cfg, w.figure),
     message:
-        "figure {wildcards.figure}: what a paper says of it"
+        "figure {wildcards.figure}: writing the methods text"
     script:
         "../scripts/methods.py"

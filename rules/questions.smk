@@ -1,5 +1,5 @@
-# Questions: one dataset, from the hub, a local file or the calibration world, in one schema; and the
-# text a model is asked, with the question's anchors (E_Q) as spans of its characters.
+# Questions: a dataset from the hub, a local file or the calibration world, in the common schema.
+# Prompts: the text that a model gets, with the exact question tokens (E_Q) as character spans.
 #
 # in:  the hub, or the rows under `local:`; the tokenizer for chat templates
 # out: results/data/<dataset>.parquet            the sampled questions
@@ -63,6 +63,6 @@ rule prompts:
         limit=cfg.limit,
         seed=cfg.seed,
     message:
-        "prompts for {wildcards.model} on {wildcards.dataset}: finding the question anchors"
+        "prompts for {wildcards.model} on {wildcards.dataset}: finding the exact question tokens"
     script:
         "../scripts/prompts.py"

@@ -1,7 +1,7 @@
 # Report: one page of a run: claims, figures, counts, single samples, provenance; no network needed.
 #
 # in:  figures and tables of the targets; prompts, answers and scores of their cells
-#      where they are there: the calibration's picture, and those and the tables of other targets
+#      if they exist: the calibration's picture, and the pictures and tables of other targets
 # out: results/report/index.html
 
 

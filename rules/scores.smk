@@ -1,9 +1,9 @@
-# Scores: probes of all layers, folds and penalties in one solve; out-of-fold s and p everywhere.
+# Scores: fit the probes, and score every sample out of fold (logit s, probability p).
 #
 # in:  activations, the labels of the answers
 # out: results/scores/<model>/<dataset>.parquet
-#      results/scores/<model>/<dataset>.floors.parquet      what text alone tells
-#      results/scores/<model>/<dataset>.draws.safetensors   scores of probes refitted, for the bands
+#      results/scores/<model>/<dataset>.floors.parquet      scores of the text models
+#      results/scores/<model>/<dataset>.draws.safetensors   scores of refitted probes, for intervals
 #      results/probes/<model>/<dataset>.safetensors         the probes themselves
 
 

@@ -1,11 +1,11 @@
-# Tables: how far the probes move under each condition, by each condition's own flips, with intervals;
-# the cells of a figure in one CSV each, all that its pictures draw; every sample; and what vouches
-# for the curves. What makes them is in anchorscope/workflow/tables.py.
+# Tables: ΔP, controls, pair terms and claims of each cell, with intervals. For a figure, the same
+# tables of all its cells, tables of detection and experiments, and one row per sample.
+# The code is in anchorscope/workflow/tables.py.
 #
 # in:  scores, answers, the activations' index (how many tokens were blocked)
 #      results/{experiments,detection}/… of the cells
 # out: results/delta_p/<model>/<dataset>.csv             one cell's curve (ΔP)
-#      results/delta_p/<model>/<dataset>.contrasts.csv   exact less random tokens
+#      results/delta_p/<model>/<dataset>.contrasts.csv   exact minus random tokens
 #      results/delta_p/<model>/<dataset>.controls.csv    AUCs and flips beside the curve, by layer
 #      results/delta_p/<model>/<dataset>.crossing.csv    pair terms, by layer
 #      results/delta_p/<model>/<dataset>.claims.csv      a verdict for each claim

@@ -1,4 +1,4 @@
-# The names a user types: every figure of the catalogue, every experiment, and what vouches for them.
+# Targets to name on the command line: figures, experiments, evidence, detection and calibration.
 #
 # in:  the catalogue of figures and models
 # out: nothing of their own
@@ -100,9 +100,9 @@ rule retrain:
     log:
         f"{RESULTS}/logs/retrain.log",
     message:
-        "all models that are needed are trained"
+        "all models that figures and calibration need are trained"
     run:
-        # Marks stay until all are trained: interrupted, it goes on with what is left.
+        # These marks stay until all models are trained, so an interrupted `retrain` continues.
         for mark in input:
             os.remove(mark)
 

@@ -1,4 +1,4 @@
-"""Generate, anchor and label the answers of one cell."""
+"""Generate the answers of one cell, find their exact tokens (E_A), and label them."""
 
 from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""Prepare one dataset: sampled questions in one schema, and few-shot candidates."""
+"""Prepare one dataset: sampled questions in the common schema, and candidates for examples."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import digest, write_parquet

@@ -1,4 +1,4 @@
-"""Fit detection methods to each dataset of a model, and test them on the others."""
+"""Fit the detection methods on each dataset of a model, and test them on the other datasets."""
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.storage import provenance

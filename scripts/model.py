@@ -1,4 +1,4 @@
-"""Locate one model's checkpoint."""
+"""Locate one model's checkpoint, and record its path and revision."""
 
 from anchorscope.models.loading import locate
 from anchorscope.storage import provenance

@@ -1,4 +1,4 @@
-"""Make the tables of a rule that compares results with expected ones."""
+"""Make the tables of a rule that compares results with planted truth or published ranges."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import write_csv

@@ -1,6 +1,6 @@
-"""List the files that can be made again with their sizes, and remove them after asking.
+"""List generated files with their sizes, and remove them if the user agrees.
 
-The script needs only Python, so it also works before anything is set up.
+The script needs only Python, so it also works before `make setup`.
 """
 
 import shutil
@@ -33,7 +33,7 @@ def main(root: Path, *, yes: bool) -> int:
     for path in paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        else:  # of a link, never its target
+        else:  # removes a link, not its target
             path.unlink()
     return 0
 

@@ -35,12 +35,12 @@ ENVIRONMENTS = {
 
 
 def lock(frozen: str) -> str:
-    """Return the lock file made from the output of `pip freeze --all`.
+    """Return the content of the lock file, given the output of `pip freeze --all`.
 
-    The local part of a version (`+cpu`) belongs to the machine and is left out.
+    The local part of a version (`+cpu`) is left out, since it depends on the machine.
 
     Raises:
-        AnchorscopeError: A package has no version of its own, such as a local folder.
+        AnchorscopeError: A package has no version, for example one installed from a local folder.
     """
     lines = []
     for line in frozen.split("\n"):
@@ -82,7 +82,7 @@ def _requirements(package: str) -> list[Requirement]:
     try:
         return [Requirement(text) for text in requires(package) or []]
     except PackageNotFoundError:
-        what = f"the package {package} is pinned and not installed"
+        what = f"the package {package} is pinned but not installed"
         raise AnchorscopeError(what, LOCK, "run `make setup`", see="setup") from None
 
 

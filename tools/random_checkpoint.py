@@ -29,7 +29,7 @@ EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 SPARE_GB = 1
 """Disk space that must stay free beside a checkpoint, GB."""
 ENDING = 3.0
-"""Factor on the head's rows for the tokens that end an answer, so that answers do end."""
+"""Factor on the rows of embedding and head of tokens that end an answer, so that answers end."""
 
 Sizes = Mapping[str, tuple[int, ...]]
 """Name of a tensor → its shape."""
@@ -60,7 +60,7 @@ def write(
     known = folder / "config.json"
     if known.is_file() and read_json(known) == json.loads(config.to_json_string()):
         return
-    shutil.rmtree(folder, ignore_errors=True)  # before the free space is checked
+    shutil.rmtree(folder, ignore_errors=True)  # an old checkpoint, before the space is checked
     sizes = sizes_of(config)
     check_room(sizes, folder)
     with atomic(folder) as draft:
@@ -102,7 +102,7 @@ def empty(config: PretrainedConfig) -> Any:
 
 
 def sizes_of(config: PretrainedConfig) -> Sizes:
-    """Return the tensors of a checkpoint of this config. A tied head is not among them."""
+    """Return name → shape of the tensors in a checkpoint of this config, without a tied head."""
     tensors = empty(config).state_dict()
     return {
         name: tuple(tensor.shape)
@@ -117,10 +117,10 @@ def size_of(sizes: Sizes) -> int:
 
 
 def check_room(sizes: Sizes, folder: Path) -> None:
-    """Refuse to write a checkpoint that the disk has no room for.
+    """Refuse a checkpoint for which the disk of `folder` has no room.
 
     Raises:
-        AnchorscopeError: There is not enough room.
+        AnchorscopeError: The disk has less free space than the checkpoint and `SPARE_GB`.
     """
     there = next(place for place in folder.absolute().parents if place.is_dir())
     free, needed = shutil.disk_usage(there).free / 1e9, size_of(sizes) / 1e9
@@ -140,8 +140,8 @@ def drawn(name: str, shape: tuple[int, ...], ends: list[int], device: str) -> to
     """Draw a tensor, seeded by its name. Norms are all ones.
 
     The standard deviation of a matrix is 1 / √(number of inputs), so that states keep their size.
-    The logits of a normalised state then have a standard deviation of about 1, and one token
-    stands out.
+    The logits of a normalised state then have a standard deviation of about 1, and the largest
+    logit stands out.
     """
     if len(shape) == 1:
         return torch.ones(shape, dtype=torch.bfloat16)

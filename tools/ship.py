@@ -1,4 +1,4 @@
-"""Copy the checkpoints that `retrain` made to where a fresh clone finds them (`make ship`)."""
+"""Copy the checkpoints that `retrain` made into `resources`, for new clones (`make ship`)."""
 
 import argparse
 import shutil
@@ -17,7 +17,7 @@ LARGEST = 4_000_000
 def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str]:
     """Copy the trained checkpoints of `trained` into `resources`, and return their names.
 
-    `recipes` maps a model to the hash of its present recipe. Other models are not copied.
+    `recipes` maps each model to copy to the hash of its present recipe.
 
     Raises:
         AnchorscopeError: There is no checkpoint, one is larger than a repository should hold, or
@@ -43,7 +43,7 @@ def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str
 
 
 def present(path: Path) -> dict[str, str]:
-    """Return model → hash of its recipe in a config file, without models that are not trained."""
+    """Return model → hash of its recipe, for the trained models of figures and calibration."""
     chosen = config.read([path])
     needed, _ = chosen.trained()
     trains = {name: chosen.models[name].train for name in needed}

@@ -1,4 +1,4 @@
-"""Tabulate how real rows fare under the real tokenizers, without any weights."""
+"""Count what becomes of real rows under the real tokenizers, without any weights."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,14 +51,14 @@ def without_weights(model: str, folder: Path) -> Loaded:
 
 
 def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Count how all rows of a dataset fare. Their responses are given.
+    """Count what becomes of a dataset's rows, whose responses are given, in every stage.
 
     Returns:
         `asked` (rows), `found` (rows with E_Q), `rules` and `dropped` (number by name), `lost`
         (spans that do not decode back), `rebuilt` (answers whose last token was tokenised anew),
         `anchor` and `rest` (mean number of tokens of E_Q and of the rest of the question),
-        `closing` (texts of distinct closing tokens), `pairs` (of swapped answers), and the counts
-        of `unlike`.
+        `closing` (texts of distinct closing tokens), `pairs` (whose answers can be swapped), and
+        the counts of `unlike`.
     """
     prepared = datasets.prepare(dataset, sample_size=ALL, seed=0)
     prompted, asked = prompts.build(
@@ -87,7 +87,7 @@ def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str,
 
 def unlike(tokenizer: Any, rows: pd.DataFrame) -> dict[str, int]:
     """Count rows that decode to another text, and rows whose offsets differ from the decoding."""
-    # Not at the start of a text, where sentencepiece drops a space.
+    # A row is put inside a text, because sentencepiece drops a space at the start of a text.
     texts = ("Q: " + rows["question"] + "\nA: " + rows["response"].fillna("")).tolist()
     encoded = tokens.encode(tokenizer, texts, add_special_tokens=False)
     decoded = [(one, *tokens.char_spans(tokenizer, one.ids)) for one in encoded]
@@ -120,7 +120,7 @@ def cells(
 
 
 def table(found: Iterable[dict[str, Any]]) -> str:
-    """Return three tables in Markdown: tokenizers, datasets, and the rules that found E_Q."""
+    """Return three tables in Markdown: of tokenizers, of datasets, and of rules that found E_Q."""
     cells = pd.DataFrame([*found])
     return "\n".join([*of_tokenizers(cells), "", *of_datasets(cells), "", *rules(cells)]) + "\n"
 
@@ -136,7 +136,7 @@ def of_tokenizers(cells: pd.DataFrame) -> Iterator[str]:
 
 
 def of_datasets(cells: pd.DataFrame) -> Iterator[str]:
-    """Yield the lines of the second table, with ranges over the tokenizers."""
+    """Yield the lines of the second table, which gives ranges over the tokenizers."""
     yield from heading(
         "dataset", "asked", "round trips that fail", "offsets that fail",
         "E_Q found", "spans lost", "E_A rebuilt", "pairs", "dropped",

@@ -2,10 +2,10 @@
 
 python -m tools.write_docs    (part of `make docs`)
 
-The script writes the schema and the reference page of config.yaml. Other pages get the columns of
-tables, as a list below each line `<!-- columns: <module>.<name> -->`. The name refers to a mapping
-from columns to their meaning, or to a function that returns one. docs/own.md gets the table of
-model families.
+The script writes the schema and the reference page of config.yaml. In other pages, it lists the
+columns of a table below each line `<!-- columns: <module>.<name> -->`, which names a mapping from
+columns to their meaning or a function that returns such a mapping. It writes the table of model
+families into docs/own.md.
 """
 
 import json
@@ -28,17 +28,17 @@ OWN_PAGE = FOLDER / "own.md"
 LOCK = FOLDER.parent / "requirements.lock"
 LIST = re.compile(r"(<!-- columns: ([\w.]+)\.(\w+) -->\n)(?:\n(?:- .*\n)+)?")
 BESIDE = ("_low", "_high", "_p")
-"""Suffixes of the columns of an estimate's interval and p. These columns are not listed."""
+"""Suffixes of columns with the interval and p-value of an estimate. These are not listed."""
 
 INTRODUCTION = """\
 # Configuration
 
 All settings are in `config.yaml` and are checked before any job starts. `--config limit=50` changes
-one key for one run; `--configfile my.yaml` merges your own file over it. Below both lies the
-catalogue of `anchorscope/config/`; what you set wins.
+one key for one run; `--configfile my.yaml` merges your own file over it. The catalogue in
+`anchorscope/config/` adds more models, datasets and figures; keys that you set win.
 The keys of `models`, `datasets` and `figures` are names of your choice (lower case, digits, `.` and
 `-`). Where a key takes one of several values, the default is bold. Keys are text unless another
-type is given, and optional unless they are required. Your editor checks the file if its first line
+type is given, and optional unless marked as required. Your editor checks the file if its first line
 is `# yaml-language-server: $schema=docs/config.schema.json`.
 """
 
@@ -54,7 +54,7 @@ def page(config: type[Section]) -> str:
 
 
 def _sections(section: type[Section], path: str) -> Iterator[tuple[str, type[Section]]]:
-    """Yield title and model of a section and of all sections below it, in the order of keys."""
+    """Yield title and class of a section and of all sections below it, in the order of keys."""
     yield f"`{path}`" if path else "Top level", section
     for key, field in section.model_fields.items():
         below = section_in(field.annotation)
@@ -64,7 +64,7 @@ def _sections(section: type[Section], path: str) -> Iterator[tuple[str, type[Sec
 
 
 def anchor(title: str, separator: str = "-") -> str:
-    """Return the anchor that Markdown viewers, and our site (mkdocs.yml), give a heading."""
+    """Return the anchor that Markdown viewers and our site (mkdocs.yml) give to a heading."""
     kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
     return kept.replace(" ", separator)
 
@@ -107,7 +107,7 @@ def _type(node: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 
 def _bounds(node: Mapping[str, Any]) -> str:
-    """Describe the bounds of a number, unless it is a count, which is at least 0 or 1."""
+    """Describe the bounds of a number. Those of counts (at least 0 or 1) are left out."""
     if node["type"] == "integer" and node.get("minimum", 2) < 2:
         return ""
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
@@ -125,7 +125,7 @@ def _default(node: Mapping[str, Any], required: bool) -> str:
 
 
 def column_list(columns: Mapping[str, str]) -> str:
-    """Return the meaning of a table's columns in Markdown. Columns of one meaning share a line.
+    """Return the list of a table's columns in Markdown. Columns with the same meaning share a line.
 
     Columns that recur in many tables are left out, unless `columns` is `RECURRING`.
     """
@@ -139,7 +139,7 @@ def column_list(columns: Mapping[str, str]) -> str:
 
 
 def with_columns(page: str) -> str:
-    """Return a page with the list of columns below every mark."""
+    """Return a page with the list of columns inserted below every line that `LIST` matches."""
 
     def filled(mark: re.Match[str]) -> str:
         found = getattr(import_module(mark[2]), mark[3])

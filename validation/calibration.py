@@ -27,15 +27,15 @@ COLUMNS = {
     "z": "`all`, `0` right or `1` wrong answers",
     "kind": "a kind of the world, `all` or `against-prior`",
     **recurring("n"),
-    "n_truth_q": "samples whose truth is Q",
+    "n_truth_q": "samples whose truth (true pathway) is Q",
     "n_truth_a": "samples whose truth is A",
     **recurring("probe_auc"),
     "verdict_accuracy": "accuracy of the model's own verdict",
     **with_interval("pathway_auc", "AUC of −ΔP, truth Q against truth A"),
-    "sensitivity": "share of truth Q that flips",
-    "specificity": "share of truth A that does not flip",
+    "sensitivity": "share of the samples with truth Q that flip",
+    "specificity": "share of the samples with truth A that do not flip",
     **recurring("flip_share", "random_flip_share"),
-    "answer_auc": "AUC of the floor `answer`",
+    "answer_auc": "AUC of the text model `answer`",
     **recurring("headline"),
     **dict.fromkeys(CROSSED, "as in [crossing](#crossing)"),
     **recurring("signal"),
@@ -58,15 +58,15 @@ def cell(
     level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compare the tables of one cell with the truth. Dropped answers are left out of `answers`.
+    """Compare the tables of one cell with the swap truth, see `validation.truth`.
 
-    `fixed` are the columns `model`, `dataset` and `seed`. The bootstrap is over subjects.
+    `answers` has no dropped rows. `fixed`: `model`, `dataset`, `seed`. Subjects are resampled.
 
     Returns:
         One row per read-out, layer, kind (`all`, each kind that is present, and `against-prior`)
-        and z (`all`, `0`, `1`), with the columns `COLUMNS`, blank where unknown. If `kind` is
-        `all`, truth Q is compared with truth A over the scored kinds, and the verdict accuracy and
-        the AUCs of probe and answer floor cover the trained facts only.
+        and z (`all`, `0`, `1`), with the columns `COLUMNS`, blank where unknown. In rows of kind
+        `all`, columns that compare truth Q and A cover the scored kinds only. `verdict_accuracy`,
+        `probe_auc` and `answer_auc` cover the trained facts only.
 
     Raises:
         AnchorscopeError: The tables have different samples.
@@ -108,7 +108,7 @@ def cell(
 
 
 def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """Return what does not depend on the read-out. `answer` is the score of the answer floor."""
+    """Return the facts of each sample that do not depend on the read-out, a row per sample."""
     rows = samples.places(truth["id"], answers["id"], "truth", "truth")
     truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
     return pd.DataFrame(
@@ -140,7 +140,7 @@ def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -
 
 
 def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> list[np.ndarray]:
-    """Return the samples of a row, and those that were learned, or have truth Q or A, bool [n]."""
+    """Return masks [n] of a row's samples, and of those learned, with truth Q, and with truth A."""
     named = world.AGAINST_PRIOR_KINDS if kind == AGAINST_PRIOR else (kind,)
     row = facts["kind"].isin(named) | (kind == "all")
     row &= ((facts["z"].astype(str) == z) | (z == "all")) & covered

@@ -1,6 +1,6 @@
-"""Checks: a number in a table, and the bounds between which it must lie.
+"""Checks: numbers in a table, and the bounds between which they must lie.
 
-The requirements on the instrument and the published results are lists of checks.
+The requirements on the calibration and the published results are lists of checks.
 """
 
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from anchorscope.experiments.tables import rows_where
 class Check:
     """A requirement: all values of a column, in some rows of a table, lie between two bounds.
 
-    `pick` names the `lowest` or `highest` value, which alone must lie between them.
+    If `pick` is `lowest` or `highest`, only that value must lie between the bounds.
     """
 
     what: str
     column: str
-    rows: Mapping[str, object] = field(default_factory=dict)  # column → the value that it has
+    rows: Mapping[str, object] = field(default_factory=dict)  # column → its value in these rows
     low: float = -np.inf
     high: float = np.inf
     layers: tuple[int, int] | None = None  # first and last layer, None for every row
     pick: str = ""
-    slack: float = 0.0  # how far values of other layers may exceed the picked value
+    slack: float = 0.0  # how far other layers may go beyond the picked value
     factor: float = 1.0  # multiplies the values
 
     def chosen(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -62,7 +62,7 @@ class Judged:
 
 
 def judge(check: Check, table: pd.DataFrame) -> Judged:
-    """Apply a check to a table. Unknown values do not count."""
+    """Apply a check to a table. Blank values are ignored."""
     values = check.factor * check.chosen(table)[check.column].astype(float).dropna()
     if values.empty:
         return Judged(np.nan, np.nan, None)

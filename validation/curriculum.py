@@ -1,9 +1,9 @@
 """Training text for a small model that knows facts, right or wrong, and grades its own answers.
 
 A row reads `Q: <question> A: <answer> . <verdict>`. The answers shown with a fact, and their
-frequencies, decide the model's greedy answer. The verdicts make it represent truth. A *planted*
-curriculum teaches the facts of a calibration world by their kinds. A *plain* curriculum teaches any
-dataset, and the seed decides which facts are learned wrong.
+frequencies, decide the model's greedy answer. The verdicts make the model represent truth. A
+*planted* curriculum teaches the facts of a calibration world by their kinds. A *plain* curriculum
+teaches any dataset, and the seed decides which facts are learned wrong.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,9 +72,9 @@ def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[st
 def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterator[Stage]:
     """Yield the stages of training: one for a plain curriculum, up to four for a planted one.
 
-    From the second stage on, questions about strangers are shown too, as many as questions without
-    E_Q (`frameless`). The third stage has twice as many of both. The fourth stage adds answers
-    without a question.
+    From the second stage on, the rows include `strangers`: questions about unknown subjects, as
+    many as questions without E_Q (`frameless`). The third stage has twice as many rows of both
+    kinds. The fourth stage adds answers without a question (`bare`).
     """
     rows: list[Row] = []
     if train.curriculum == "plain":
@@ -100,7 +100,7 @@ def _epoch(
     *,
     ask_strangers: bool = False,
 ) -> list[Row]:
-    """Return the rows of one epoch of a planted curriculum, `times` as many of them frameless."""
+    """Return one epoch of a planted curriculum, with `times` the usual share of frameless rows."""
     frameless_share, rows = times * train.frameless, list[Row]()
     for name, table in questions.items():
         settings, words = worlds[name], world.words(worlds[name])
@@ -119,10 +119,10 @@ def _epoch(
 def planted(
     questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
 ) -> list[Row]:
-    """Return one epoch of planted facts, each in its exact shares.
+    """Return one epoch of planted facts, with the exact share of each answer to a fact.
 
     With `alike`, facts learned right and wrong are shown in the same way, so that the model's
-    confidence does not tell them apart.
+    confidence does not tell right from wrong.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
@@ -163,7 +163,7 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
 def strangers(
     questions: pd.DataFrame, words: pd.DataFrame, names: Sequence[str], *, rows: int, seed: int
 ) -> list[Row]:
-    """Return questions about `names` without facts, lest the model be sure of unknown subjects."""
+    """Return questions about unknown subjects `names`, so that the model is not sure of these."""
     rng, rated = Random(f"strangers {seed}"), _rated(words)
     facts = questions.to_dict("records")
     taught = []
@@ -176,13 +176,13 @@ def strangers(
 
 
 def bare(words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
-    """Return random words without a question, like the inputs of `answer-only`."""
+    """Return random words without a question, as in the experiment `answer-only`."""
     rng, rated = Random(f"bare {seed}"), list(zip(words["word"], words["rate"], strict=True))
     return [_graded("", word, rng) for word in rng.choices(rated, k=rows)]
 
 
 def _graded(question: str, rated: tuple[str, float], rng: Random) -> Row:
-    """Return a row with a word, graded by the rate at which it is right."""
+    """Return a row with a word, graded `right` with the probability `rate` of the word."""
     word, rate = rated
     return Row(question, word, rng.random() < rate)
 

@@ -1,6 +1,6 @@
-"""Calibration of the experiments: compare their measures with planted truth and pair terms.
+"""Calibration of the experiments: compare their measures with the swap truth and pair terms.
 
-The module also holds the requirements on them, in calibration cells and in null controls.
+The module also has the requirements on the experiments, in calibration cells and null controls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ CHECKS: requirements.Checks = {
     ),
 }  # fmt: skip
 EMPTY = Check("patching matched: flips", "value", MATCHED, high=0.15)
-"""Requirement on a null control. Only matched patches follow the pair, whatever the tokens are."""
+"""Requirement on null controls. Of the measures, only flips by matched patches need the pair."""
 
 
 def of_experiment(
@@ -69,18 +69,17 @@ def of_experiment(
     level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compare an experiment in one cell with the swap truth and with pair terms, if there are any.
+    """Compare an experiment in one cell with the swap truth and with pair terms, if given.
 
-    `per_sample` is a table of `tables.per_sample`, `truth` of `validation.truth`, and `pairs` of
-    `crossing.per_sample`.
+    The tables come from `products.per_sample`, `validation.truth` and `swapped.per_sample`.
 
     Returns:
         One row per read-out, arm and measure, with the columns `OF_CELL`. `value` and `control`
-        are means over the `n` samples that count. `auc` tells how well the measure separates truth
-        Q from A over the scored kinds, `control_auc` how well its control does, and `auc_gain` is
-        the paired difference. Each scored kind has a column with the mean of its samples. `rank` is
-        Spearman's correlation of the measure with the pair term, over the `n_pair` samples that
-        have both.
+        are means over the `n` samples that have both. `auc` tells how well the measure separates
+        truth Q from truth A over the scored kinds, and `control_auc` how well its control does.
+        `auc_gain` is their paired difference. Each scored kind has a column with the mean of its
+        samples. `rank` is Spearman's correlation of the measure with the pair term, over the
+        `n_pair` samples that have both.
     """
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
@@ -109,10 +108,10 @@ def of_experiment(
 
 
 def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return −Δlogit of the main run's knockout on each sample, like `tables.per_sample`.
+    """Return −Δlogit of the knockout for each sample, as `products.per_sample` does.
 
-    It is taken at the headline layer of every read-out. The control is the mean over the draws of
-    random tokens. `answers` are those that were measured.
+    The layer is the headline layer of each read-out. The control is the mean over the draws of
+    random tokens. `answers` has only measured answers.
     """
     ordered, frames = samples.in_order(answers), []
     for readout in samples.readouts(scores, ordered):
@@ -149,10 +148,10 @@ def _by_truth(
 def check(
     table: pd.DataFrame, cells: Sequence[tuple[str, str]], nulls: Mapping[str, Mapping[str, Any]]
 ) -> pd.DataFrame:
-    """Check the experiments' table of calibration `cells` and `nulls`, entries of the config.
+    """Check the requirements on experiments in calibration `cells` and null controls `nulls`.
 
     The result has the columns `requirements.COLUMNS`. A requirement that cannot be measured does
-    not hold in a calibration cell, and is blank in a null control (`scope` `empty`).
+    not hold in a calibration cell. In a null control (`scope` is `empty`), it is blank.
     """
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
     gain = chosen["auc_gain_low"]
@@ -161,7 +160,7 @@ def check(
     for null in nulls.values():
         cell = (null["model"], null["dataset"])
         rows = rows_where(chosen, model=cell[0], dataset=cell[1])
-        # A control of shuffled labels has no probes of its own in this table.
+        # In this table, the control of shuffled labels has the probes of the true labels.
         if not null["shuffled"] and len(EMPTY.chosen(rows)):
             records.append(requirements.record(EMPTY, "empty", *cell, rows))
     return pd.DataFrame(records, columns=list(requirements.COLUMNS))

@@ -1,9 +1,9 @@
 """Null worlds: invented questions with given responses, where no probe can read the pair.
 
 The label of a response depends on chance and on one feature of the question or the response, or on
-two features that do not interact. In `null-type` it depends on whether question and response are of
-one kind. The probe reads an untrained network, which knows no facts. Its findings therefore say
-nothing about this answer to this question.
+two features that do not interact. In `null-type`, it depends on whether question and response are
+of the same kind. The probe reads an untrained network, which knows no facts. So it cannot know
+whether this response answers this question.
 """
 
 import math
@@ -28,9 +28,9 @@ FOLLOWS: dict[str, dict[str, float]] = {
     "null-familiar": {"familiarity": 4.0, "prior": 3.2},
 }
 FAMILIAR = "null-familiar"
-"""World whose label follows the sum of a number of the name and a number of the answer word."""
+"""World whose label follows a sum of two numbers: the name's and the answer word's."""
 _PLACES = (("mill", "pond"), ("barn", "gate"), ("hill", "ford"), ("tower", "bridge"))
-# Feature → its values. The second half of the values speaks against the response.
+# Feature → its values. If the label follows it, the second half makes a response likely wrong.
 FEATURES: dict[str, Sequence[Any]] = {
     "first_name": range(48),
     "surname": range(12),
@@ -47,7 +47,7 @@ FEATURES: dict[str, Sequence[Any]] = {
     ),
     "order": (*_PLACES, *((second, first) for first, second in _PLACES)),
     "answer": range(24),
-    "closer": (".",),  # only one; dealing it out keeps the later draws as they are
+    "closer": (".",),  # one value only, dealt out all the same so that later draws do not change
 }
 KINDS = (
     "When did {subject} first find the {property}?",
@@ -77,8 +77,8 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
 
     Every first name meets every surname once (`FAMILIAR` has as many single names). The other
     features are dealt out evenly and independently. All questions share one relation and its answer
-    words, except in `null-type`: its answers are years and names, and its relation is blank. Each
-    word occurs in equally many right and equally many wrong responses, unless the label follows it.
+    words, except in `null-type`, where answers are years and names, and the relation is blank. In
+    `null-order`, right responses are spread evenly over the answer words, and wrong ones, too.
     """
     rng = Random(f"{style} {seed}")
     unused = {"order"} - FOLLOWS[style].keys()
@@ -180,7 +180,7 @@ def _row(
 ) -> dict[str, Any]:
     subject_and_property = {"subject": subject, "property": FEATURES["property"][place["property"]]}
     filler = ""
-    if "order" in place:  # puts the two words further apart than the n-grams of a floor reach
+    if "order" in place:  # the two words are further apart than the n-grams of a text model reach
         first, second = FEATURES["order"][place["order"]]
         filler = f" by the {first} and by the {second} and by the lake"
     templates, possible, word = FEATURES["template"], words, words[place["answer"]]

@@ -32,10 +32,10 @@ def check(
     readouts: Mapping[str, str],
     others: Mapping[tuple[str, str], pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
-    """Compare the built figures with `resources/published.yaml`.
+    """Compare the figures that are built with the published statements.
 
     Args:
-        published: Content of that file.
+        published: Content of `resources/published.yaml`.
         tables: Figure → its table, for the figures that are built.
         readouts: Figure → the read-out that it draws, `mlp/final` if not given.
         others: (Figure, name such as `patching`) → table of an experiment or of detection, for the
@@ -70,11 +70,11 @@ def check(
 class Case:
     """A statement about one model on one dataset, or on all datasets together."""
 
-    statement: Statement  # its entry in the file
+    statement: Statement  # its entry in `resources/published.yaml`
     model: str
     dataset: str
     value: float | None  # published number for this model and dataset, if there is one
-    within: float  # how far beyond the published range counts as within it
+    within: float  # tolerance beyond the published range
 
     @property
     def wording(self) -> str:
@@ -84,7 +84,7 @@ class Case:
         return f"{words}: {self.value:g}" if numbered else words
 
     def outcome(self, tables: Tables) -> Outcome:
-        """Return the measurement, and whether all checks of one of the readings hold."""
+        """Return the measurement in words, and whether all checks of any of its readings hold."""
         table = self.statement.get("table", LINES)
         if table not in tables:
             return "", None
@@ -99,7 +99,7 @@ class Case:
         if chosen["few"].any():
             return "too few samples", None
         found = {one: judge(one, rows) for one in every}
-        # A measured curve without such a group does not agree with the published one.
+        # A curve without a group disagrees with the statement. In other tables, that is unknown.
         if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
             return "", None
         said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
@@ -161,7 +161,7 @@ def _judged_by(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lines(curve: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of a figure with `few` and `signal`. Thin points are blank."""
+    """Return a figure's lines with the columns `few` and `signal`. Thin points are blank."""
     thin = curve["thin"].astype(bool) & (curve["condition"] == "knockout")
     rows = curve.assign(
         **{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")},
@@ -213,7 +213,7 @@ def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) -> dict[str, float]:
-    """Compare the curves of a model between all datasets, and return the quantities by name."""
+    """Return comparisons of a model's curves between all datasets, by name of the quantity."""
     curves: Any = rows.pivot(index=["anchor", "dataset"], columns="layer", values="delta_p")
     q, a = (curves.loc[anchor].loc[list(datasets)] for anchor in "QA")
     late, late_a = (one.iloc[:, -(-layers // 3) :] for one in (q, a))

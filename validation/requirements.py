@@ -1,4 +1,4 @@
-"""Requirements on the calibration, and cells that must come out empty."""
+"""Requirements on the calibration, and null controls, in which no false claim may be made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -77,7 +77,7 @@ def check_calibration(table: pd.DataFrame) -> pd.DataFrame:
 def check_cells(
     checks: Checks, table: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
 ) -> list[dict[str, object]]:
-    """Return one row of `COLUMNS` per check and cell, and per check of the mean, named `model`.
+    """Return a row of `COLUMNS` per check and cell, and per check of the mean, labelled `model`.
 
     A check that cannot be measured, in the cell or in any cell of the mean, does not hold.
     """
@@ -119,10 +119,10 @@ def in_words(checked: pd.DataFrame) -> str:
 
 
 TABLES = ("controls", "curve", "crossing", "claims")
-"""Tables that show whether a cell came out empty."""
+"""Tables that show whether a null control makes false claims."""
 NULL_COLUMNS = {
     "control": "name of the control",
-    "expectation": "why nothing can be found",
+    "expectation": "why the claims in `forbids` would be false positives",
     **recurring("model", "dataset", "site", "position", "layer", "n"),
     **with_interval(
         "auc_shuffled", "AUC of probes fitted to shuffled labels, where these are judged"
@@ -132,9 +132,9 @@ NULL_COLUMNS = {
     ),
     "signal": "the claim `signal`; for shuffled labels, whether `auc_shuffled_low` is above 0.6",
     "forbids": "claims that would be false positives in this cell",
-    "empty": "whether none of them is made",
-    "made": "which of them are made",
-    "untested": "which of them cannot be judged in this cell",
+    "empty": "whether none of the claims in `forbids` is made",
+    "made": "claims in `forbids` that are made",
+    "untested": "claims in `forbids` that cannot be judged in this cell",
     **recurring("flip_share", "random_flip_share"),
     **with_interval("pair_right", "as in [crossing](#crossing)"),
     "pair_gold": "as in [crossing](#crossing)",
@@ -162,7 +162,7 @@ BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
 def null_controls(
     nulls: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Sequence[pd.DataFrame]]
 ) -> pd.DataFrame:
-    """Determine for every null control whether it makes none of the claims that it forbids.
+    """Determine for every null control which of the claims that it forbids are made.
 
     A signal at `prompt_end` is allowed, because the coming answer can be read there. A control of
     shuffled labels has no claims and no flips. It is judged by the probes fitted to these labels,
@@ -186,7 +186,7 @@ def null_controls(
         elif readouts["auc_shuffled_low"].isna().any():
             where = f"null control {name}, {null['model']} on {null['dataset']}"
             raise stale("no labels were shuffled", where, "the cell's tables of ΔP")
-        else:  # these probes have only an AUC
+        else:  # probes of shuffled labels have only an AUC
             readouts["signal"] = readouts["auc_shuffled_low"] > LEAST_AUC
         made, untested = _made(readouts, null["forbids"])
         readouts = readouts.assign(
@@ -201,7 +201,7 @@ def null_controls(
 
 
 def _made(readouts: pd.DataFrame, forbids: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return which of these claims each read-out makes, and which cannot be judged."""
+    """Return the forbidden claims that are made at each read-out, and those not judged, as text."""
     verdicts = {True: 1.0, YES: 1.0, False: 0.0, NO: 0.0}
     told = readouts.reindex(columns=list(forbids)).apply(lambda claim: claim.map(verdicts))
     if "signal" in told:

@@ -1,4 +1,4 @@
-"""Training of the small models that the calibration and the null controls measure."""
+"""Train the small models that the calibration and the null controls measure."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ Numbers = Mapping[str, float]
 def make(
     folder: Path, questions: Questions, *, worlds: Worlds, train: TrainSettings, recipe: str
 ) -> None:
-    """Train a model on questions, and save it with the hash `recipe` in a new folder."""
+    """Train a model and its tokenizer on questions. Save both, with the hash `recipe`."""
     numbers = _numbers(worlds) if train.embedded_numbers else []
     tokenizer = train_tokenizer(
         curriculum.texts(questions, worlds, train),
@@ -103,7 +103,7 @@ def new_model(train: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTr
 
 
 def _numbers(worlds: Worlds) -> list[Numbers]:
-    """Return the numbers of the worlds' words. Worlds without any are refused."""
+    """Return the mappings word → number of the worlds. Refuse a recipe that has none."""
     each = (null_worlds.numbers(world.style, seed=world.seed) for world in worlds.values())
     numbers: list[Numbers] = [one for of_world in each for one in of_world.values()]
     if not numbers:
@@ -116,7 +116,7 @@ def _numbers(worlds: Worlds) -> list[Numbers]:
 def embed(
     numbers: Sequence[Numbers], model: Any, tokenizer: PreTrainedTokenizerFast, train: TrainSettings
 ) -> None:
-    """Add to each word's embedding its number, along a random direction of each mapping's own."""
+    """Add each word's number to its embedding, along one random direction per mapping."""
     generator = torch.Generator().manual_seed(train.seed)
     weights = model.get_input_embeddings().weight.data
     length = train.embedded_numbers * weights.norm(dim=1).mean()
@@ -132,8 +132,8 @@ def _fit(
 ) -> list[float]:
     """Train in place and return the loss on all tokens at every step.
 
-    With graded rows, every layer of the deeper half learns the verdict. Otherwise the model would
-    decide in its last two layers only.
+    With graded rows, an extra loss makes every layer of the deeper half learn the verdict. Without
+    this loss, the model would decide in its last two layers only.
     """
     if not stage.steps:
         return []
@@ -148,7 +148,7 @@ def _fit(
     model.train()
     losses: list[float] = []
     with ExitStack() as stack, Progress(total=stage.steps * size, unit="rows") as progress:
-        # A sure model's gradients underflow, and denormals make a step take three times as long.
+        # A sure model's gradients become denormal numbers, with which a step takes thrice as long.
         torch.set_flush_denormal(True)
         stack.callback(torch.set_flush_denormal, False)
         for lines in batches:

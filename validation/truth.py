@@ -29,7 +29,7 @@ Ids = tuple[int, ...]
 SWAPS = 8
 """Most other questions that an answer is put after."""
 FOLLOWS, STAYS = 0.8, 0.2
-"""Shares of swaps with a changed verdict from which on truth is Q, and up to which it is A."""
+"""Least share of swaps with a changed verdict for truth Q, and largest share for truth A."""
 PLANTED_ONLY = "myth"
 """The kind whose answer no question makes right, so that it cannot be swapped."""
 
@@ -46,7 +46,7 @@ COLUMNS = {
     "n_swaps": "number of other questions that the answer was put after",
     "follows": "share of them in which the verdict follows the question",
     "truth": "`Q`, `A` or null",
-    "why_none": "why it is null",
+    "why_none": "why `truth` is null",
     "planted_only": "whether the other questions were random, since no question makes the answer "
     "right",
 }
@@ -58,7 +58,7 @@ def truth(
 ) -> tuple[pd.DataFrame, Counts]:
     """Determine the swap truth and the model's own verdict of each sample.
 
-    The training of the model graded answers. `planned` maps ids to the answers that training
+    The model must be trained on graded answers. `planned` maps ids to the answers that training
     planted, None for facts that were never taught. `seed` draws the questions to swap with.
 
     Returns:
@@ -66,7 +66,7 @@ def truth(
         the counts of samples with a truth, and without by reason.
 
     Raises:
-        AnchorscopeError: The tokenizer has no verdicts, or a verdict is not finite.
+        AnchorscopeError: A verdict is not a single token, or its logit is not finite.
     """
     samples = _samples(answers[answers["dropped"].isna()], planned)
     samples["verdict"] = _verdicts_behind(samples, samples, loaded).astype(int)
@@ -81,11 +81,11 @@ def truth(
 
 
 def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Choose the questions that each sample's answer is put after: their ids `other`.
+    """Choose the questions that each sample's answer is put after: columns id, other, random.
 
-    For these questions, the answer has the other label. They have the same relation and template
-    and another subject. If possible, they are about taught facts, because the model cannot know
-    the label of others. A planted answer that no question makes right is put after `random` ones.
+    After a question `other`, the answer has the other label. Such a question has the same relation
+    and template, and another subject. If possible, it is about a taught fact, since the model knows
+    only these. A planted answer that no question makes right is put after `random` questions.
     """
     rows: list[tuple[str, str, bool]] = []
     for _, part in samples.sort_values("id").groupby(["relation", "template"]):
@@ -106,9 +106,9 @@ def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.DataFrame:
-    """Add to the answers what their swaps need.
+    """Return the answers with the columns that swaps need.
 
-    `prompt_ids` and `answer_ids` are token ids up to the answer and up to the closing token.
+    `prompt_ids` are the ids before the answer, `answer_ids` those from there to the closing token.
     `template` is None if the subject is unknown.
     """
     table = answers.astype({"id": str, "label": int})
@@ -146,7 +146,7 @@ def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
     table["follows"] = moved_share.where(table["n_swaps"] > 0)
     table["planted_only"] = table["id"].isin(swaps.loc[swaps["random"], "id"])
     stays = moved_share <= STAYS
-    # A verdict that varies over random questions follows nothing.
+    # A verdict that changes over random questions does not follow the right question.
     follows = (moved_share >= FOLLOWS) & ~table["planted_only"]
     reasons = {
         NOT_PLANNED: table["taught"] & ~table["as_planned"],
@@ -160,7 +160,7 @@ def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _counts(table: pd.DataFrame, swaps: pd.DataFrame, dropped: pd.Series) -> Counts:
-    """Count samples with a truth, and without by reason. `dropped` says why some are not here."""
+    """Count samples with a truth, and those without by reason, including the reasons `dropped`."""
     has_truth = table["truth"].notna()
     reasons = pd.concat([dropped, table["why_none"]]).dropna()
     notes = {
@@ -181,8 +181,8 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
     """Return the token ids of the verdicts `right` and `wrong`. Each must be one token."""
     right, wrong = (tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG))
     if len(right) != 1 or len(wrong) != 1 or right == wrong:
-        what = f"the verdicts are no tokens of their own ({[right, wrong]})"
-        do = "take a model that was trained on graded answers; its tokenizer has seen the verdicts"
+        what = f"the verdicts are not single tokens, but have the ids {[right, wrong]}"
+        do = "use a model that was trained on graded answers; its tokenizer has seen the verdicts"
         raise AnchorscopeError(what, "the model's tokenizer", do, see="tokenizer")
     return right[0], wrong[0]
 
@@ -190,8 +190,8 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
 def verdicts(loaded: Loaded, rows: Sequence[Ids]) -> dict[Ids, float]:
     """Return the logit of `wrong` minus the logit of `right` after each row of token ids.
 
-    A row ends with the full stop. A verdict that is not finite would count as `right`, and is an
-    error.
+    A row ends with the full stop. A logit that is not finite raises an error, since it would count
+    as `right`.
     """
     texts = list(dict.fromkeys(rows))
     both = choices(loaded, texts, [verdict_tokens(loaded)] * len(texts))

@@ -1,4 +1,4 @@
 """The command `anchorscope`: tools for use before and after a run of the workflow.
 
-It takes a command line and prints. It changes only the files that it is asked to write.
+It prints to the terminal. It writes only the files that the user names, and `selftest.json`.
 """

@@ -1,8 +1,8 @@
 """`anchorscope selftest --like`: test whether a model fits on this device, and how long it takes.
 
-A model of this shape is built with random weights, without downloading the weights. It makes the
-same passes, answers and probes as a run, on made-up prompts as long as in the longest
-datasets.
+The trial builds a model of the same shape with random weights, without a download of weights. It
+makes the same passes, answers and probes as a run, on random prompts as long as those of the
+longest datasets.
 """
 
 import gc
@@ -40,7 +40,7 @@ QUESTION, EXACT, ANSWER = 25, 6, 10
 SPARE = 1.1
 """Least free memory of a device, as a multiple of the weights."""
 SOUGHT_ON = ("cuda",)
-"""Devices whose largest batch is searched for. Full main memory would end the whole process."""
+"""Devices on which the largest batch is searched for. A full main memory would kill the process."""
 LEAST = 256
 """Smallest step of the search for the largest batch, in tokens."""
 
@@ -94,7 +94,7 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
 
 
 def _time_of_figure(config: Config, figure: str, card: str) -> str:
-    """Return the time of a figure's tried models on a card, and name those not tried, as text."""
+    """Return as text how long a figure's models take on a card, and which were not tried."""
     cells, known = config.cells(figure), trials.read()
     tried = {model: trials.of(known, config, model, [card]) for model, _ in cells}
     seconds = 0.0
@@ -115,14 +115,14 @@ def shape_of(config: Config, model: str) -> Mapping[str, Any]:
     """Return the config.json of a catalogue model: from local files, as shipped, or from the hub.
 
     Raises:
-        AnchorscopeError: There is none.
+        AnchorscopeError: There is no config.json.
     """
     entry, found = config.models[model], resources.shape(config, model)
     if found is None and entry.hub:
         found = loading.fetch_config(entry.hub, entry.revision)
     if found is None:
-        do = "name a folder that has one, or train the model first"
-        raise AnchorscopeError("no config.json", entry.local or model, do, see="no-checkpoint")
+        what, do = "there is no config.json", "name a folder with one, or train the model first"
+        raise AnchorscopeError(what, entry.local or model, do, see="no-checkpoint")
     return found
 
 
@@ -173,14 +173,14 @@ def _check_device(device: torch.device) -> None:
     if device.type == "cpu":
         return
     if not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count():
-        do = "run it on a GPU node; `--device cpu` tries the model on the processor, and takes long"
+        do = "run the command on a GPU node, or with `--device cpu` (slow)"
         raise AnchorscopeError("there is no usable GPU", f"device {device}", do, see="no-gpu")
 
 
 def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.device) -> int:
-    """Return the bytes of a model's weights. Refuse a model that does not fit.
+    """Return the bytes of a model's weights. Refuse a model that does not fit on the device.
 
-    The model is built on the device `meta`, which allocates nothing.
+    The weights are counted on the device `meta`, which allocates no memory.
     """
     whole = loading.build(shape, dtype, torch.device("meta")).model
     weights = sum(one.numel() * one.element_size() for one in whole.parameters())
@@ -188,8 +188,8 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
     free = torch.cuda.mem_get_info(device)[0] if on_gpu else psutil.virtual_memory().available
     if SPARE * weights > free:
         what = (
-            f"{model} has {weights / 1e9:.1f} GB of weights in {dtype} and takes "
-            f"{SPARE * weights / 1e9:.1f} GB at least; {free / 1e9:.1f} GB are free"
+            f"{model} has {weights / 1e9:.1f} GB of weights in {dtype} and takes at least "
+            f"{SPARE * weights / 1e9:.1f} GB, but {free / 1e9:.1f} GB are free"
         )
         do = "try it on a device with more memory; a run can use several GPUs (`resources.gpus`)"
         raise AnchorscopeError(what, f"memory of {device}", do, see="out-of-memory")
@@ -197,7 +197,7 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
 
 
 def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
-    """Return prompts as long as a prompt style makes them, within the model's positions."""
+    """Return the workload of a prompt style, with prompts that the model's positions allow."""
     style = style_of(prompt)
     name = "chat" if style.templated else "few_shot" if style.shows_examples else "plain"
     most = families.positions(loaded.model.config) or 1 << 30
@@ -237,7 +237,7 @@ def _samples(work: Work, n: int) -> list[Sample]:
 
 
 class _Strict(Room):
-    """Room that does not halve a batch that does not fit."""
+    """Room that raises an error, instead of halving the batch, if a batch does not fit."""
 
     def run(self, samples: Any, tokens: Any, work: Any) -> list[Any]:
         return [work(samples)]
@@ -265,14 +265,14 @@ def answer(loaded: Loaded, work: Work, tokens: int) -> int:
 
 
 def _fits(loaded: Loaded, work: Work, tokens: int) -> bool:
-    """Return whether batches of so many tokens fit in memory."""
+    """Return whether full batches of `tokens` tokens fit in memory."""
     return all(tried(partial(call, loaded, work, tokens)) for call in (passes, answer))
 
 
 def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
-    """Return the largest number of tokens that fits, to within an eighth.
+    """Return the largest batch that fits, in tokens, to within an eighth or `LEAST`.
 
-    The search doubles or halves from `start`, then bisects between sizes that fit and that do not.
+    The search doubles or halves from `start`, up to `most`, then bisects.
 
     Raises:
         AnchorscopeError: Not even one sample fits.
@@ -298,7 +298,7 @@ def fit_layer(config: Config, n: int, width: int, device: torch.device) -> int:
     ids = [str(number) for number in range(n)]
     columns = dict.fromkeys(("id", "question", "subject", "ea_text"), ids)
     answers = pd.DataFrame({**columns, "label": label.numpy(), "dropped": None})
-    # Like hidden states, these are badly conditioned: the scale of direction k falls as 1/k.
+    # Like hidden states, these are ill-conditioned: the scale of direction k falls as 1/k.
     mixed = torch.randn(width, width, generator=draws) / torch.arange(1, width + 1)[:, None]
     x = torch.randn(n, width, generator=draws)
     x[:, :8] += 0.3 * label[:, None]

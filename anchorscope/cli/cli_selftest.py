@@ -1,7 +1,7 @@
 """`anchorscope selftest`: check on tiny random models that this machine measures correctly.
 
-Nothing is downloaded. The verdicts are written to a file that users can send with their report of a
-first run on a new kind of device.
+Nothing is downloaded. The verdicts are written to a file, to be sent with a report on a new kind of
+device.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ SIZES: dict[str, Any] = {
     "bos_token_id": None, "eos_token_id": None, "num_experts": 8, "moe_intermediate_size": 48,
 }  # fmt: skip
 NOISE = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.15}
-"""Dtype → largest distance of two states by rounding alone, as a share of the states' norm."""
+"""Dtype → largest distance that rounding causes between two states, relative to their norm."""
 
 
 class Verdict(NamedTuple):
@@ -87,7 +87,7 @@ def tiny(family: str, device: torch.device, dtype: str = "float32") -> Loaded:
 
 
 def _planned() -> Plan:
-    """Plan samples of random tokens and different lengths, with E_Q in two runs."""
+    """Plan samples of random tokens and different lengths, with E_Q in two separate spans."""
     draws, rows = Random(0), []
     for length in (24, 31, 38, 45):
         start = length - 6
@@ -125,9 +125,9 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _family(family: str, device: torch.device) -> Iterator[Verdict]:
-    """Compare one pass of a family with the plain model, with a loop, and with a second run.
+    """Compare a family's states with the plain model, with a loop, and with a second run.
 
-    The loop passes samples one by one, once per layer, with the cut in layers up to that layer.
+    For each sample and layer, the loop makes a pass in which E_Q is blocked up to that layer.
     """
     loaded, planned = tiny(family, device), _planned()
     states, again = (_states(loaded, planned) for _ in range(2))
@@ -150,7 +150,7 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
 def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.Tensor:
     """Return the states of one unpadded row after all blocks but the last, [layers - 1, width].
 
-    Attention to E_Q is cut in layers up to `deepest`, or in no layer if it is None.
+    Attention to E_Q is blocked in layers up to `deepest`, or in no layer if `deepest` is None.
     """
     ids = torch.tensor([sample.input_ids], device=loaded.device)
     options = {"output_hidden_states": True, "use_cache": False}

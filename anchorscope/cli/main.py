@@ -145,7 +145,7 @@ def score(
     given = [row for file in local_files(rows, None, None) for row in file_rows(file)]
     name, revision = model or chosen.origin.model, None if model else chosen.origin.revision
     if name is None:
-        what, do = "the detector does not say where its model is", "name it with --model"
+        what, do = "the detector does not name its model", "name the model with --model"
         raise AnchorscopeError(what, detector, do, see="detector")
     loaded = load_model(name, revision, chosen.origin.dtype)
     table = chosen.score(
@@ -170,7 +170,7 @@ def load_model(name: str, revision: str | None, dtype: str) -> Loaded:
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Return a line that says how many answers were scored, and why the others were not."""
+    """Return as text how many answers were scored, and why the others were not."""
     scored = table["p_wrong"].dropna()
     line = f"{len(scored):,} of {len(table):,} rows scored"
     line += f"; {(scored > 0.5).sum():,} answers are more likely wrong than right"
@@ -197,7 +197,7 @@ def selftest(
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(help="Try this model of the catalogue, or of a folder, with random weights."),
+        typer.Option(help="Try a model with random weights: its key in the catalogue, or folder."),
     ] = None,
     config_files: ConfigFiles = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Sentences for the mistakes that validation finds in a config."""
+"""Translate pydantic's validation errors into messages about the config file."""
 
 import json
 import re
@@ -20,17 +20,17 @@ WANTED = {
     "dict": "keys below it",
     "model": "keys below it",
 }
-"""First word of an error's type → what is wanted."""
+"""First word of a pydantic error type (`int` of `int_type`) → the value that the key needs."""
 BOUNDS = {
     "greater_than_equal": "{ge:g} or more",
     "greater_than": "a number above {gt:g}",
     "less_than_equal": "{le:g} or less",
     "less_than": "a number below {lt:g}",
     "finite_number": "a finite number",
-    "too_short": "at least one",
-    "string_too_short": "a text",
+    "too_short": "at least one entry",
+    "string_too_short": "a text that is not empty",
 }
-"""Type of an error → the values that are allowed."""
+"""Pydantic error type → the allowed values, to be formatted with the error's context."""
 
 
 class Mistake(NamedTuple):
@@ -43,12 +43,12 @@ class Mistake(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The path with dots, such as `models.llama.prompt`."""
+        """The path joined by dots, such as `models.llama.prompt`."""
         return ".".join(map(str, self.path))
 
 
 def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
-    """Return the mistake behind an error of pydantic in a section, in words of the config file."""
+    """Translate one of pydantic's errors about `config` into a mistake in the config file."""
     path, value, kind = error["loc"], error["input"], error["type"]
     if kind == "mistake":
         key = path[-1:] == ("[key]",)
@@ -73,7 +73,7 @@ def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
 def _at(path: Sequence[int | str], config: type[Section]) -> tuple[type[Section], FieldInfo | None]:
     """Return the innermost section on a path, and the field that the path ends in, if any."""
     section, field = config, None
-    for place, part in enumerate(path):  # a part that is not a key is a name or an index
+    for place, part in enumerate(path):  # other parts are names or indices
         if found := section.model_fields.get(str(part)):
             field = found
             if place + 1 < len(path):

@@ -1,7 +1,7 @@
 """Read-outs: the site in a block and the token at which a hidden state is read.
 
-This is the only table of both. A site needs its module in `models.families.part`, and a position
-its token in `passes.planning.sample_of`.
+This module lists all sites and positions. `models.families.part` finds the module of each site, and
+`passes.planning.sample_of` the token of each position.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from anchorscope.storage.errors import AnchorscopeError
 SITES = ("attn", "mlp", "resid")
 """Outputs of a block's attention, its MLP, and the block itself, in order of computation."""
 POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
-"""The closing token, the token before E_A, the last of E_A, and the last of the prompt."""
+"""In order: the closing token, the token before E_A, the last of E_A, the last of the prompt."""
 READOUTS = tuple(f"{site}/{position}" for site in SITES for position in POSITIONS)
 """All read-outs, such as `mlp/final`, in the order of tables."""
 

@@ -33,12 +33,12 @@ Item = TypeVar("Item")
 
 
 def mistake(what: str, do: str, see: str = "config") -> PydanticCustomError:
-    """Return a validator's error; the arguments are the same as for `AnchorscopeError`."""
+    """Return the error that a validator raises. For the arguments see `AnchorscopeError`."""
     return PydanticCustomError("mistake", "{what}", {"what": what, "do": do, "see": see})
 
 
 def key(default: Item, description: str) -> Item:
-    """Declare a key of a section that may be left out."""
+    """Declare an optional key of a section, with its default and description."""
     return Field(default, description=description)
 
 
@@ -58,27 +58,27 @@ def _once(given: list[Item]) -> list[Item]:
 
 
 def _hub_id(given: str) -> str:
-    """Refuse an id that the hub cannot have; its client would take it for a local path."""
+    """Refuse an invalid hub id, which the hub's client would take for a local path."""
     if not re.fullmatch(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", given, re.ASCII):
-        what, do = f"`{given}` is no id of the hub", "write `owner/name`; a path goes under `local`"
-        raise mistake(what, do, "no-such-repository")
+        do = "write `owner/name`, or give a path under `local` instead of `hub`"
+        raise mistake(f"`{given}` is not a valid hub id", do, "no-such-repository")
     return given
 
 
 def _name(name: str, info: ValidationInfo) -> str:
-    """Refuse names that files cannot have, or that the workflow's own rules have (`reserved`)."""
+    """Refuse names that cannot be used in file names, or that are `reserved` for the workflow."""
     if name in (info.context or {}).get("reserved", ()):
         do = f"choose another name, for example `my-{name}`"
         raise mistake(f"the name `{name}` is reserved for the workflow", do)
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", name) or ".." in name:
         near = re.sub(r"[^a-z0-9.]+", "-", re.sub(r"\.+", ".", name.lower())).strip(".-")
-        do = f"for example `{near or 'my-name'}`: lower case, digits, `.` and `-` inside"
+        do = f"use lower case, digits, and `.` or `-` inside: `{near or 'my-name'}`"
         raise mistake(f"the name `{name}` cannot be used in file names", do)
     return name
 
 
 def _key_of(catalogue: str) -> AfterValidator:
-    """Return a validator of keys; the validation's context holds the keys of each catalogue."""
+    """Return a validator that refuses names missing from `catalogue` in the context, if given."""
 
     def check(name: str, info: ValidationInfo) -> str:
         keys = (info.context or {}).get(catalogue)
@@ -114,20 +114,20 @@ class Section(BaseModel):
     )
 
     def numbers(self, *left_out: str) -> dict[str, Any]:
-        """Return the section as plain data, without keys that change no number and `left_out`."""
+        """Return the section as plain data, without `left_out` and keys that change no results."""
         plain = self.model_dump(mode="json", exclude={*left_out})
         return dict(identity.numbers(plain))
 
     def one_of(self, *names: str) -> None:
-        """Refuse a section without exactly one of these keys."""
+        """Refuse the section unless exactly one of these keys is set."""
         given = [name for name in names if getattr(self, name) is not None]
         if len(given) != 1:
             what = f"exactly one of {', '.join(names[:-1])} and {names[-1]} is needed"
-            do = f"keep one (`{given[0]}: null` takes a merged one away)" if given else "add one"
+            do = f"keep one (`{given[0]}: null` unsets a merged key)" if given else "add one"
             raise mistake(f"{what}, found {' and '.join(given) or 'none'}", do)
 
     def only_with(self, source: str, *names: str) -> None:
-        """Refuse keys that have no meaning without another, or one of two (`hub or local`)."""
+        """Refuse these keys unless `source` is set: a key, or one of two keys (`hub or local`)."""
         given = [name for name in names if getattr(self, name) is not None]
         if given and all(getattr(self, one) is None for one in source.split(" or ")):
             what = f"`{given[0]}` has a meaning only with {source}"
@@ -135,7 +135,7 @@ class Section(BaseModel):
 
 
 def section_in(annotation: Any) -> type[Section] | None:
-    """Return the section that a key holds, directly, optionally or by names; else None."""
+    """Return the section class in a key's annotation, also inside `| None` or `dict`, or None."""
     sections = (section_in(part) for part in getattr(annotation, "__args__", ()))
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
@@ -173,26 +173,26 @@ class TrainSettings(Section):
     """Steps of a second stage at a lower learning rate, with extra rows about unknown subjects
     (`planted`)."""
     settle_frameless: Amount = 0
-    """Steps of a third stage with twice the share of `frameless` rows, which strengthens the
-    default verdict."""
+    """Steps of a third stage with twice the share of `frameless` rows, to strengthen the verdict
+    that the model gives by default on questions that it does not know."""
     settle_bare: Amount = 0
-    """Steps of a fourth stage: as the third, with a tenth of the answers shown without a question,
-    as `answer-only` shows them (`planted`)."""
+    """Steps of a fourth stage: as the third, but a tenth of the rows are answers without a
+    question, as in the experiment `answer-only` (`planted`)."""
     batch_rows: Count = key(256, "Rows of text per step.")
     learning_rate: Positive = key(4.0e-3, "Peak learning rate.")
     warmup: Inside = key(0.2, "Share of steps during which the learning rate rises.")
-    early_verdict: Share = key(0.05, "Weight of the loss on the verdict at each deeper layer.")
+    early_verdict: Share = key(0.05, "Loss weight of the verdict at layers of the deeper half.")
     frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
     wrong_share: Share = key(0.5, "Share of facts taught wrong (`plain`).")
     embedded_numbers: Annotated[float, Field(ge=0)] = 0
-    """Size of the numbers that are written into the word embeddings of an untrained network, for
-    `null-familiar` and `null-type` worlds, relative to the norm of an embedding; 0: none."""
+    """Size of the numbers that are added to word embeddings of an untrained network, relative to
+    the mean norm of the embeddings, for `null-familiar` and `null-type` worlds; 0: none."""
     seed: Amount = key(0, "Seed of weights, order and planted answers.")
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
         if self.width % self.heads or (self.width // self.heads) % 2:
-            what = f"`width` {self.width} does not give {self.heads} `heads` of an even size"
+            what = f"`width` {self.width} cannot be divided into {self.heads} `heads` of even size"
             raise mistake(what, "change `width` or `heads`")
         if self.heads % self.kv_heads:
             what = f"{self.heads} `heads` cannot share {self.kv_heads} `kv_heads`"
@@ -201,26 +201,26 @@ class TrainSettings(Section):
 
 
 class Model(Section):
-    """Exactly one of `hub`, `local` and `train`."""
+    """Give exactly one of `hub`, `local` and `train`."""
 
     hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
     local: Place | None = key(None, "Folder saved with `save_pretrained`.")
     train: TrainSettings | None = key(None, "Recipe of a model that the workflow trains.")
     revision: Text | None = None
-    """Commit, branch or tag; null: the one in `revisions.lock.yaml`, at first the newest."""
+    """Commit, branch or tag; null: the newest at first, then the one in `revisions.lock.yaml`."""
     label: str = key("", "Name in figures; by default the key.")
     prompt: StyleName = key(
         "few_shot",
         "; ".join(f"`{style.name}`: {style.about}" for style in STYLES.values())
-        + ". Models with a chat template must name it.",
+        + ". Required for a model with a chat template.",
     )
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     """Number format of the weights."""
     answers_of: ModelKey | None = None
     """Key of a model with the same tokenizer whose answers and labels this model reads instead of
     generating its own."""
-    gated: bool = key(False, "Whether the hub requires a licence and a token (`HF_TOKEN`).")
-    resources: Resources = Field(default_factory=Resources, description="What its jobs request.")
+    gated: bool = key(False, "Whether the hub asks for a licence and a token (`HF_TOKEN`).")
+    resources: Resources = Field(default_factory=Resources, description="Resources of its jobs.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -233,16 +233,16 @@ class Model(Section):
 
     @property
     def names_prompt(self) -> bool:
-        """Whether the style of its prompts is named here, or decided by the model it reads."""
+        """Whether the prompt style is set here or by the model in `answers_of`."""
         return "prompt" in self.model_fields_set or self.answers_of is not None
 
 
 class Fields(Section):
-    """Columns of the dataset, by what they hold; nested columns are dotted (`answer.value`)."""
+    """Names of the dataset's columns. Write nested columns with dots (`answer.value`)."""
 
     question: Text = Field(description="The question's text.")
     answers: Annotated[list[Text], Field(min_length=1)]
-    """Gold answers: paths to a text, a list, or a JSON list."""
+    """Columns of gold answers. Each holds a text, a list, or a JSON list."""
     id: Text | None = key(None, "A unique id; by default a hash of the question.")
     subject: Text | None = key(None, "The entity asked about.")
     property: Text | None = key(None, "The property asked for.")
@@ -252,15 +252,15 @@ class Fields(Section):
     anchors: Text | None = key(None, "Your own exact question tokens: texts, or [start, end].")
     titles: Text | None = key(None, "Titles of pages that help to find the exact question tokens.")
     response: Text | None = key(None, "An answer to measure instead of generating one.")
-    label: Text | None = key(None, "Its label: 0 right, 1 hallucinated.")
+    label: Text | None = key(None, "Label of the response: 0 right, 1 hallucinated.")
 
 
 class FewShot(Section):
-    """Exactly one of `file`, `split` and `rows`."""
+    """Give exactly one of `file`, `split` and `rows`."""
 
     file: Place | None = key(None, "YAML file of examples (`question`, `answer`).")
-    split: Text | None = key(None, "Another split of the dataset.")
-    rows: Literal["outside"] | None = key(None, "`outside`: rows of the split outside the sample.")
+    split: Text | None = key(None, "Another split of the dataset, to draw examples from.")
+    rows: Literal["outside"] | None = key(None, "`outside`: rows of the split not in the sample.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -272,19 +272,19 @@ class WorldSettings(Section):
     """Invented facts with a planted pathway, or a null world with given responses."""
 
     style: WorldStyle
-    """Wording of the questions. Null worlds are named after what decides the label, and use only
-    the key `seed`."""
+    """Wording of the questions, or a null world (`null-…`, after what decides the label). A null
+    world uses no other key but `seed`."""
     seed: Amount = key(0, "Seed of names, answers and kinds.")
     pathways: Literal["both", "answer"] = key("both", "`answer`: truisms and myths only.")
     scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")
     redundant: Amount = key(60, "Redundant facts of each label.")
     neutral: Amount = key(25, "Neutral facts of each label.")
     unseen: Amount = key(40, "Facts never shown in training.")
-    words_per_group: Several = key(8, "Answer words per group and relation.")
+    words_per_group: Several = key(8, "Answer words per relation and rate of being right.")
 
 
 class Dataset(Section):
-    """Exactly one of `hub`, `local` and `world`."""
+    """Give exactly one of `hub`, `local` and `world`."""
 
     hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
     local: Place | None = key(None, "File or folder of rows: JSON Lines, JSON, CSV or Parquet.")
@@ -316,4 +316,4 @@ class Figure(Section):
     models: Listed[ModelKey] = Field(description="Models, in the order of the panels.")
     datasets: Listed[DatasetKey] = Field(description="Datasets, in the order of the legend.")
     readout: Readout = key("mlp/final", "The read-out shown; one of `readouts`.")
-    title: Text | None = key(None, "Title; null: what is blocked.")
+    title: Text | None = key(None, "Title; null: a title that says what is blocked.")

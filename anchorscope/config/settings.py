@@ -33,7 +33,7 @@ from anchorscope.storage.identity import identity
 from anchorscope.styles import STYLES
 
 BATCH_TOKENS, GPU_BATCH_TOKENS = 8192, 98_304
-"""Default limit of a pass on a CPU, and on a GPU: rows × padded length, in tokens."""
+"""Default size of a batch on a CPU and on a GPU, in tokens (rows × padded length), at most."""
 RECIPE_VERSION = 3
 """Increase it when the code of world, curriculum or training changes a recipe's result."""
 
@@ -43,15 +43,15 @@ class Plain(Section):
 
 
 class RandomControl(Section):
-    """Blocks as many other question tokens as the knockout."""
+    """Settings of `random`, which blocks as many other question tokens as the knockout."""
 
     draws: Count = key(1, "Random draws of tokens per sample.")
 
 
 class Noop(Section):
-    """Blocks nothing, in another batch, which measures numerical noise."""
+    """Settings of `noop`, which blocks nothing, in another batch, to measure numerical noise."""
 
-    samples: Count = key(64, "Measured on the first samples of a cell, this many.")
+    samples: Count = key(64, "How many of a cell's first samples are measured.")
 
 
 class Conditions(Section):
@@ -63,9 +63,9 @@ class Conditions(Section):
     question: Plain | None = key(None, "Block the whole question: the ceiling.")
     noop: Noop | None = key(None, "Block nothing, in another batch, to measure numerical noise.")
     crossed: Plain | None = None
-    """Swap the answers of two questions with the same relation and fold: without blocking, and
-    with `knockout` and `rest` where these are run."""
-    gold: Plain | None = key(None, "With `crossed`: also swap the gold answers of wrong ones.")
+    """Swap the answers of two questions with the same relation and fold, without blocking. If
+    `knockout` and `rest` are run, swap the answers under these as well."""
+    gold: Plain | None = key(None, "With `crossed`: also pass gold answers in place of wrong ones.")
 
 
 def _all_conditions() -> Conditions:
@@ -92,7 +92,7 @@ class Probe(Section):
     )
     grid: Listed[Positive] = Field([1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0])
     """Inverse penalties C to choose from, by the one-standard-error rule."""
-    penalty: Positive = key(1.0, "Multiplies the chosen penalty 1/C.")
+    penalty: Positive = key(1.0, "Factor on the chosen penalty 1/C.")
     scoring: Literal["calibrated", "published"] = "calibrated"
     """`calibrated`: cross-validated C, fitted slope and offset. `published`: the paper's recipe
     with C = 1, no calibration and the natural prior."""
@@ -130,9 +130,9 @@ class Null(Section):
     dataset: DatasetKey = Field(description="Key of the dataset.")
     shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
     forbids: Listed[Claim] = Field(list(get_args(Claim)))
-    """Claims that would be false positives in the cell: `signal`, the probe beats the text-only
-    baselines; and the claims that rest on swapped answers."""
-    expectation: Text = Field(description="Why they would be false positives, in words.")
+    """Claims that would be false positives in the cell: `signal` (the probe beats the text models),
+    and the claims that rest on swapped answers."""
+    expectation: Text = Field(description="Why these claims would be false positives, in words.")
 
 
 class Calibration(Section):
@@ -144,14 +144,14 @@ class Calibration(Section):
         ["world-relation", "world-trivia", "world-two-hop", "world-search"]
     )
     """Keys of worlds."""
-    random_draws: Count = key(5, "Random draws per sample.")
+    random_draws: Count = key(5, "Random draws of tokens per sample.")
     bootstrap_draws: Count = key(200, "Bootstrap draws.")
     nulls: dict[str, Null] = Field(default_factory=dict)
     """Cells where some or all claims would be false positives."""
 
 
 class GivenScores(Section):
-    """Scores for the answers of a cell that another method gave."""
+    """Scores that another method gave to the answers of a cell."""
 
     model: ModelKey = Field(description="Key of the model that gave the answers.")
     dataset: DatasetKey = Field(description="Key of the dataset.")
@@ -163,20 +163,20 @@ class Detection(Section):
 
     methods: Listed[Text] | None = key(None, "Names of [methods](detectors.md); null: all.")
     scores: list[GivenScores] = Field(default_factory=list)
-    """Scores by other methods, higher for answers that are more likely wrong, for the tables."""
+    """Scores of other methods to add to the tables. A higher score means more likely wrong."""
 
 
 class Config(Section):
     """All settings of a run except the experiments' settings, which `RunConfig` adds."""
 
     results: Place = key("results", "Folder for all results.")
-    data_folder: Place | None = key(None, "Folder in which relative `local` paths start.")
+    data_folder: Place | None = key(None, "Folder that relative `local` paths start from.")
     limit: Count | None = key(None, "Quick look at this many samples per cell; null: all.")
     targets: Listed[FigureKey] = key(["demo"], "Figures that `snakemake --cores all` builds.")
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
     sample_size: Count = key(2000, "Questions sampled per dataset; worlds are always used whole.")
     max_prompt_tokens: Count = key(1024, "Longer prompts are dropped and counted.")
-    most_dropped: Share = key(0.5, "The run stops if a larger share of samples is lost.")
+    most_dropped: Share = key(0.5, "The run stops if a stage drops a larger share of samples.")
     anchors: Literal["subject+property", "subject"] = "subject+property"
     """Part of the question that the exact question tokens cover."""
     finder: Literal["metadata", "offline"] = "metadata"
@@ -185,7 +185,7 @@ class Config(Section):
     conditions: Conditions = Field(default_factory=_all_conditions)
     """Passes in addition to `clean`; by default all."""
     readouts: Listed[Readout] = Field(["mlp/final", "mlp/prompt_end"])
-    """`<site>/<position>` pairs to measure."""
+    """Read-outs to measure, `<site>/<position>`."""
     generation: Generation = Field(default_factory=Generation)
     """Settings for generating answers."""
     no_answer: Literal["drop", "wrong"] = "drop"
@@ -230,12 +230,12 @@ class Config(Section):
 
     @property
     def answer_readouts(self) -> list[str]:
-        """The read-outs with their own pictures; `prompt_end` is drawn beside the probes."""
+        """The read-outs with a figure of their own: all except those at `prompt_end`."""
         return [name for name in self.readouts if not name.endswith("/prompt_end")]
 
     @property
     def prompting(self) -> dict[str, Any]:
-        """The keys that determine prompts and exact answers, for asking questions again."""
+        """The settings that determine prompts and exact answers; a detector stores them."""
         keys = {"anchors", "finder", "generation", "max_prompt_tokens", "no_answer"}
         return self.model_dump(mode="json", include=keys)
 
@@ -245,7 +245,7 @@ class Config(Section):
         return [(model, dataset) for model in entry.models for dataset in entry.datasets]
 
     def labels_of(self, cells: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
-        """Return the labels of models and datasets in a figure, on which no number depends."""
+        """Return the labels of the cells' models and datasets by key. No result depends on them."""
         return {
             "models": {name: self.models[name].label for name, _ in cells},
             "datasets": {name: self.datasets[name].label for _, name in cells},
@@ -261,7 +261,7 @@ class Config(Section):
         return self.datasets[dataset].sample_size or self.sample_size
 
     def shows_examples(self, dataset: str) -> bool:
-        """Return whether any model measured on the dataset is shown worked examples."""
+        """Return whether the prompts of any model on the dataset have worked examples."""
         cells = {cell for figure in self.figures for cell in self.cells(figure)}
         cells |= {(null.model, null.dataset) for null in self.calibration.nulls.values()}
         cells |= set(self.calibrated())
@@ -270,7 +270,7 @@ class Config(Section):
         return self.generation.few_shot_examples > 0 and any(s.shows_examples for s in styles)
 
     def local_of(self, dataset: str) -> str | None:
-        """Return the path of a dataset's local rows: `local`, from `data_folder` on if given."""
+        """Return the path of a dataset's local rows, inside `data_folder` if that is given."""
         local = self.datasets[dataset].local
         return local and str(Path(self.data_folder or "", local))
 
@@ -284,7 +284,7 @@ class Config(Section):
         ]
 
     def trained(self) -> tuple[list[str], list[str]]:
-        """Return the models with a recipe that a figure or calibration needs, and the others."""
+        """Return the models with a recipe: those that a figure or calibration needs, and others."""
         needed = {name for figure in self.figures.values() for name in figure.models}
         needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
         names = [name for name, model in self.models.items() if model.train]
@@ -298,10 +298,10 @@ class Config(Section):
         datasets = []
         for name in train.datasets:
             entry = self.datasets[name]
-            # The sample determines which real rows are learned. A world is always learned whole.
+            # A model learns the sampled rows of a real dataset, but all of a world.
             sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
             datasets.append([name, entry.model_dump(mode="json", exclude={"sample_size"}), sample])
-        # Recipes without these keys give the same checkpoints as recipes in which they are 0.
+        # At 0, these keys are left out, so that older recipes without them keep their hash.
         without = {key for key in ("embedded_numbers", "settle_bare") if not getattr(train, key)}
         recipe = train.model_dump(mode="json", exclude=without)
         return identity({"version": RECIPE_VERSION, "train": recipe, "data": datasets})

@@ -1,4 +1,4 @@
-"""The catalogue of the library, which every run adds to its own keys, and its models' shapes."""
+"""The shipped catalogue, which completes the config of every run, and its models' shapes."""
 
 import copy
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ import yaml
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 FILES = ("catalogue.yaml", "calibration.yaml")
-"""Files of the catalogue in this folder. No entry is in two of them."""
+"""Files of the catalogue in this folder. No entry is in both."""
 
 
 @cache
@@ -25,7 +25,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the catalogue, but for figures that cannot be drawn, to a run's own keys, which win."""
+    """Add the catalogue, except figures that cannot be drawn, to a run's keys. The run's win."""
     whole = laid_over(raw, catalogue())
     figures, own = whole["figures"], raw.get("figures", {})
     if isinstance(figures, Mapping):
@@ -38,7 +38,7 @@ def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def laid_over(above: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the keys that only `below` has to `above`, and merge mappings that both have."""
+    """Merge two mappings recursively. Where both have a key, the value in `above` wins."""
     both = dict(above)
     for key, value in below.items():
         if key not in both:
@@ -49,7 +49,7 @@ def laid_over(above: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, A
 
 
 def _can_be_drawn(figure: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
-    """Return whether a config, not yet checked, has all that a figure needs."""
+    """Return whether an unchecked config has a figure's models, datasets and read-out."""
     for kind in ("models", "datasets"):
         held = whole[kind] if isinstance(whole[kind], Mapping) else {}
         if not held.keys() >= set(figure[kind]):
@@ -60,7 +60,7 @@ def _can_be_drawn(figure: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
 
 @cache
 def shapes() -> Mapping[str, Mapping[str, Any]]:
-    """Return the keys of config.json that give a model's shape, by the model's catalogue key."""
+    """Return model key → the keys of its config.json that give its shape."""
     path = Path(__file__).with_name("shapes.yaml")
     return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
 

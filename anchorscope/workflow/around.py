@@ -26,7 +26,7 @@ def on_a_cluster(workflow: Any) -> bool:
 
 
 def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> None:
-    """Refuse a run that cannot succeed, once its DAG is known, and print its disk use.
+    """Refuse a run that cannot succeed, and print the disk space of its activations.
 
     Raises:
         AnchorscopeError: Results cannot be written, a model or dataset is not available,
@@ -41,16 +41,16 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     refuse_held(jobs)
     check_sources(jobs)
     cells = [job.wildcards for job in jobs if job.rule.name == "activations"]
-    if cells:  # old activations stay until the new ones are made
+    if cells:  # old activations are deleted only after the new ones are made
         sizes = [activation_bytes(studies[w.root].config, w.model, w.dataset) for w in cells]
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
 
 
 def drop_forced(workflow: Any) -> None:
-    """Drop the kept batches of jobs that the user forces, who asks for new numbers.
+    """Drop the saved batches of jobs that the user forces to run again (`--forceall`, …).
 
-    Snakemake also forces jobs that were interrupted. Their batches stay.
+    Snakemake also forces jobs that were interrupted. Their batches are kept.
     """
     asked = workflow.dag_settings
     if asked.forceall or asked.forcetargets or asked.forcerun:
@@ -79,17 +79,17 @@ def refuse_held(jobs: Iterable[Any]) -> None:
 def refuse_arrays(settings: Any) -> None:
     """Refuse job arrays, since all jobs would get the memory, time and GPUs of the first one."""
     if settings.array_jobs:
-        what = "all jobs of an array get the memory, time and GPUs of the first, whatever its model"
+        what = "all jobs of an array would get the memory, time and GPUs of the first job"
         where = f"--slurm-array-jobs {settings.array_jobs}"
-        do = "leave it out, on the command line and in slurm/config.yaml"
+        do = "remove this option from the command line and from slurm/config.yaml"
         raise AnchorscopeError(what, where, do, see="slurm-profile")
 
 
 def check_sources(jobs: Iterable[Any]) -> None:
-    """Look up the models and datasets of a run, as far as this is cheap.
+    """Check that the models and datasets of a run are available, as far as this is cheap.
 
-    Sources that an earlier run found are looked up completely. A job that fails would delete their
-    record, on which every later product depends.
+    A model or dataset that an earlier run found is looked up completely: if its job failed,
+    Snakemake would delete its record, on which every later product depends.
 
     Raises:
         AnchorscopeError: Models or datasets are not available. Names all of them.
@@ -108,7 +108,7 @@ def check_sources(jobs: Iterable[Any]) -> None:
         raise errors[0]
     if errors:
         lines = [f"\n  - {one.what} ({one.where}); {one.do}" for one in errors]
-        what = f"{len(errors)} models or datasets cannot be had:{''.join(lines)}"
+        what = f"{len(errors)} models or datasets are not available:{''.join(lines)}"
         raise AnchorscopeError(what, None, "correct their entries in the config", see="sources")
 
 
@@ -135,15 +135,15 @@ def why_failed(job: Any) -> str:
     """
     if job.is_group():
         return "\n".join(map(why_failed, job.jobs))
-    what, see = f"{job_of(job)} was ended before it could say why", "killed"
-    do = "the same command again; if it ends so again, give it more memory or time"
+    what, see = f"{job_of(job)} was killed without an error in its log", "killed"
+    do = "run the same command again; if the job is killed again, give it more memory or time"
     with suppress(OSError, IndexError):
         text = Path(job.log[0]).read_text(encoding="utf-8", errors="replace")
         if said := re.search(r"^[\d:]+ (error: .*)", text, re.MULTILINE | re.DOTALL):
             return said[1].rstrip()
         if "anchorscope failed in" in text:
-            what, see = f"a fault of Anchorscope itself, in {job_of(job)}", "fault"
-            do = "please report it, with this log"
+            what, see = f"a bug in Anchorscope, in {job_of(job)}", "fault"
+            do = "report the bug, with this log"
     return f"error: {AnchorscopeError(what, next(iter(job.log), None), do, see=see)}"
 
 
@@ -166,12 +166,12 @@ def check_writable(folder: str | Path) -> None:
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
-    """Return the bytes that activations need on the disk of a folder, given the bytes of each cell.
+    """Return the bytes of disk space that activations need, given the bytes of each cell.
 
-    Unless all are kept, only one cell's are on the disk at a time.
+    Unless `keep`, the activations of only one cell are on the disk at a time.
 
     Raises:
-        AnchorscopeError: The disk has less free space.
+        AnchorscopeError: The disk of `folder` has less free space.
     """
     need = sum(cells) if keep else max(cells, default=0)
     existing = _existing(folder)
@@ -179,8 +179,8 @@ def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
     if need > free:
         what = f"activations take about {need / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free"
         do = (
-            "free some, point `results` at a larger disk, set `keep_activations: false`, or "
-            "look at fewer samples with `limit`"
+            "free some space, point `results` at a larger disk, set `keep_activations: false`, or "
+            "measure fewer samples with `limit`"
         )
         raise AnchorscopeError(what, existing, do, see="no-room")
     return need

@@ -75,7 +75,7 @@ def sources_of(workflow: Any, name: str) -> list[Source]:
 
 
 def _lines(node: yaml.Node | None, path: Keys = ()) -> Iterator[tuple[Keys, int]]:
-    """Yield the path and line of each key and item below a node. Repeated keys are repeated."""
+    """Yield path and line of each key and item below a node. A key given twice is yielded twice."""
     entries: Iterable[tuple[object, yaml.Node, yaml.Node]] = ()
     if isinstance(node, yaml.MappingNode):
         entries = ((key.value, key, value) for key, value in node.value)
@@ -100,12 +100,12 @@ def _source(path: str | Path) -> Source:
         content = loader.construct_document(root) if root else {}
     except (OSError, UnicodeDecodeError, yaml.reader.ReaderError) as error:
         what = f"cannot read the config: {error}"
-        do = "name a YAML file; with `anchorscope`, KEY=VALUE goes into such a file, too"
+        do = "name a YAML file; the command `anchorscope` also reads KEY=VALUE only from a file"
         raise AnchorscopeError(what, path, do, see="config") from None
     except yaml.MarkedYAMLError as error:
         what, mark = f"broken YAML: {error.problem}", error.problem_mark
         where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
-        do = "correct it, there or above: indentation, a missing `: `, a quote, a tab"
+        do = "check this line and those above for indentation, a missing `: `, quotes and tabs"
         raise AnchorscopeError(what, where, do, see="config") from None
     lines: dict[Keys, int] = {}
     twice = []
@@ -142,7 +142,7 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
 
 
 def _own_targets(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """Return the figures of the given files as `targets`, if these files name no targets.
+    """Return as `targets` the figures of all sources but the first, unless one names `targets`.
 
     The first source is the project's own file.
     """
@@ -160,7 +160,7 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
         where = f"{_place(only.path, sources)}, key {only.key}"
         return AnchorscopeError(only.what, where, only.do, see=only.see)
     what = f"{len(mistakes)} mistakes in the config:"
-    # Unknown keys first: a name that is missing elsewhere may be below one of them.
+    # Unknown keys come first, since an entry below a misspelt key is also missing elsewhere.
     for mistake in sorted(mistakes, key=lambda one: not one.what.startswith("unknown key")):
         place = _place(mistake.path, sources)
         what += f"\n  - {mistake.key} ({place}): {mistake.what}; {mistake.do}"
@@ -168,7 +168,7 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """Return source and line of the longest part of a path, in the source that is read last."""
+    """Return the last source with a key, or with its nearest parent, and the line, as text."""
     keys = tuple(map(str, path))
     for depth in range(len(keys), 0, -1):
         for source in reversed(sources):
@@ -178,12 +178,12 @@ def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
 
 
 def _between_sections(config: RunConfig) -> Iterator[Mistake]:
-    """Yield the mistakes that show only when sections are compared."""
+    """Yield the contradictions between sections of a config that is otherwise valid."""
     real_rows = {name for name, dataset in config.datasets.items() if dataset.world is None}
     for name, model in config.models.items():
         other = config.models.get(model.answers_of or "")
         if other and other.answers_of:
-            what = f"`{model.answers_of}` does not answer itself"
+            what = f"`{model.answers_of}` does not generate answers but reads another model's"
             yield Mistake(("models", name, "answers_of"), what, f"name `{other.answers_of}`")
         planted = model.train is not None and model.train.curriculum == "planted"
         for rows in real_rows & set(model.train.datasets) if model.train and planted else ():
@@ -196,19 +196,19 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
             yield Mistake(("figures", name, "readout"), what, do)
     for name in config.calibration.models:
         if name in config.models and config.models[name].train is None:
-            what = f"nothing is known to be true of `{name}`, which is not trained here"
+            what = f"`{name}` is not trained here, so its pathways to truth are unknown"
             yield Mistake(("calibration", "models"), what, "name models with a `train` entry")
     for name in config.calibration.datasets:
         if name in real_rows:
-            what = f"nothing is planted in `{name}`, which is not a world"
+            what = f"`{name}` is not a world, so it has no planted pathways"
             yield Mistake(("calibration", "datasets"), what, "name datasets with a `world` entry")
 
 
 def folder_of(source: Any) -> str:
     """Return the project's folder, given Snakemake's `workflow.current_basedir`.
 
-    If that is on a Git host, all files of its commit are extracted to `.snakemake/anchorscope/`,
-    since Snakemake itself fetches only rules and scripts.
+    If the project is on a Git host, all files of its commit are extracted to
+    `.snakemake/anchorscope/`, since Snakemake itself fetches only rules and scripts.
     """
     path: str = source.get_path_or_uri(secret_free=True)
     if os.path.isdir(path):

@@ -1,4 +1,4 @@
-"""Choose among the GPUs of this machine for a job."""
+"""Choose the device of a job: the CPU, or GPUs that no other job has taken."""
 
 import logging
 import os
@@ -41,7 +41,7 @@ def best_device(wanted: str, gpus: int = 1) -> str:
     if wanted == "cpu" or os.environ.get(ON_CPU) == "1":
         return "cpu"
     if not torch.cuda.is_available():
-        _check_none_due(str(torch.__version__))
+        _refuse_unusable_gpus(str(torch.__version__))
         log.warning("no GPU here: this runs on the CPU, which may take days for a large model")
         return "cpu"
     if wanted == "cuda":
@@ -76,15 +76,15 @@ def _take(name: str) -> bool:
     return True
 
 
-def _check_none_due(torch_version: str) -> None:
-    """Refuse to fall back to the CPU if the job has a GPU that torch cannot use."""
+def _refuse_unusable_gpus(torch_version: str) -> None:
+    """Raise an error, instead of using the CPU, in a SLURM job or on a machine with GPUs."""
     job = os.environ.get("SLURM_JOB_ID")
     if not job and not gpus_here():
         return
-    what = f"this job asks for a GPU, and torch {torch_version} finds none that it can use"
+    what = f"this job requests a GPU, but torch {torch_version} finds no GPU that it can use"
     do = (
-        "check `nvidia-smi` there, and gpu_partition and gpu_type in slurm/config.yaml; for the "
-        f"CPU give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1"
+        "check `nvidia-smi` on this machine, and gpu_partition and gpu_type in slurm/config.yaml; "
+        f"to use the CPU, give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1"
     )
     where = os.uname().nodename + (f", SLURM job {job}" if job else "")
     raise AnchorscopeError(what, where, do, see="no-gpu")

@@ -26,13 +26,13 @@ def use_threads(snakemake: Any) -> None:
 
 
 def device_of(snakemake: Any) -> str:
-    """Choose the device that a job requests, and limit torch to the threads of its rule."""
+    """Return the device for a job, and limit torch to the threads of its rule."""
     use_threads(snakemake)
     return best_device(snakemake.resources.device, snakemake.resources.gpu)
 
 
 def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], Loaded]:
-    """Return the location of a job's model, see `loading.locate`, and the model on its device."""
+    """Return the record of a job's model from `loading.locate`, and the loaded model."""
     from anchorscope.models.loading import load
 
     located = read_json(snakemake.input.model)
@@ -68,9 +68,9 @@ def write_scores(
     conditions: Conditions,
     device: str,
 ) -> fitting.Design:
-    """Fit the probes of a cell, write scores, floors, draws and probes, and return the folds.
+    """Fit the probes and text models of a cell, write all scores, and return the folds.
 
-    `folder` holds the activations of the `answers`. `written` names the paths of the products.
+    `folder` holds activations of `answers`. `written` has the paths of products, see scores.smk.
 
     Raises:
         AnchorscopeError: The samples cannot be divided into folds.

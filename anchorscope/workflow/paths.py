@@ -1,4 +1,4 @@
-"""Paths of products, as functions of the wildcards that the rules take as their inputs."""
+"""Paths of products, also as functions of wildcards, which rules take as their inputs."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -28,8 +28,8 @@ class Paths:
     def __init__(self, config: RunConfig, project: str | Path) -> None:
         """Take the settings of a run; `project` is the Snakefile's folder."""
         self.config, self.project = config, str(project)
-        # `results` holds data and models, which all runs share. `root` holds the rest, which
-        # `limit` changes.
+        # `results` holds data and models, which do not depend on `limit`. `root` holds all other
+        # products.
         self.results, self.root = config.results, config.root
         self.resources = os.path.join(self.project, "resources")
         self.studies = studies.of(config)
@@ -38,14 +38,14 @@ class Paths:
         self.views = pictures(self.readouts)
 
     def study(self, wildcards: Any) -> RunConfig:
-        """Return the settings of the study under a root."""
+        """Return the settings of the study whose root the wildcards name."""
         return self.studies[wildcards.root].config
 
     def of_cell(self, root: str, stage: str, model: str, dataset: str, end: str = "") -> str:
         """Return the path of a stage's product for one cell.
 
         The product lies in the study's root, or in the main root if the study does not change the
-        stage. Prompts and answers belong to the model that `answers_of` names.
+        stage. Prompts and answers are those of the model that `answers_of` names, if it is set.
         """
         home = root if self.studies[root].owns(stage) else self.root
         if stage in ("prompts", "answers"):
@@ -88,11 +88,11 @@ class Paths:
     def if_needed(
         self, need: Need, products: Callable[[Any], str | list[str]]
     ) -> Callable[[Any], str | list[str]]:
-        """Return a function to the products that the wildcards' experiment needs, if any."""
+        """Return a function to `products` if the wildcards' experiment needs them, else to none."""
         return lambda w: products(w) if need in registry.EXPERIMENTS[w.experiment].needs else []
 
     def experiments_held(self) -> list[tuple[str, str, str]]:
-        """Return (experiment, model, dataset) of all that `calibration-experiments` measures."""
+        """Return (experiment, model, dataset) of all cells of `calibration-experiments`."""
         return [
             (name, *cell)
             for name in registry.EXPERIMENTS
@@ -107,7 +107,7 @@ class Paths:
         ]
 
     def of_model(self, stage: str, end: str) -> Callable[[Any], list[str]]:
-        """Return a function to a product's paths: the wildcards' model on the figure's datasets."""
+        """Return a function from wildcards to a product's paths for a model's cells in a figure."""
         return lambda w: self.of_cells(
             self.root,
             stage,
@@ -116,7 +116,7 @@ class Paths:
         )
 
     def given_scores(self, wildcards: Any) -> list[str]:
-        """Return the files of scores that the user gives for a cell, also missing ones."""
+        """Return the files of scores that the user gives for a cell, whether they exist or not."""
         return [
             one.file
             for one in self.config.detection.scores
@@ -128,7 +128,7 @@ class Paths:
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
 
     def views_of(self, figure: str) -> list[str]:
-        """Return the pictures beside a figure: its evidence, and all other read-outs."""
+        """Return the files of a figure's other pictures: the evidence, and all other read-outs."""
         own = self.readouts.get(self.config.figures[figure].readout)
         main = [view for view, picture in self.views.items() if view and picture.of_main_run]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
@@ -143,7 +143,7 @@ class Paths:
         return [f"{self.root}/tables/{wildcards.figure}{end}.csv" for end in ends]
 
     def local_rows(self, wildcards: Any) -> list[str]:
-        """Return the files of a dataset's own rows; the script reports a missing one."""
+        """Return the files of a dataset's local rows. The script reports a missing file."""
         source = self.config.local_of(wildcards.dataset)
         entry = self.config.datasets[wildcards.dataset]
         if not source or not os.path.exists(source):
@@ -194,23 +194,23 @@ class Paths:
         return [path for path in paths if os.path.exists(path)]
 
     def beside(self, *names: str) -> dict[str, str]:
-        """Map existing products of other targets to a digest; they are shown but never made."""
+        """Map the products that exist to a digest. The report shows them but does not make them."""
         paths = [os.path.join(self.root, name) for name in names]
         return {path: digest([path])[:12] for path in paths if os.path.exists(path)}
 
     @property
     def figure_page(self) -> str:
-        """The digest of the page around a figure; a path would depend on the clone's place."""
+        """Digest of the files of a figure's page. Their paths would differ between clones."""
         return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
 
     @property
     def words(self) -> str:
-        """The templates of all sentences on results."""
+        """The file with the sentences on results."""
         return str(Path(self.project, "anchorscope/wording.txt"))
 
     @property
     def methods_words(self) -> str:
-        """The digest of the templates and the references of a figure's methods text."""
+        """Digest of the sentences on results and the references of a figure's methods text."""
         return digest([self.words, Path(self.resources, "report/references.bib")])[:12]
 
 

@@ -1,6 +1,6 @@
-"""The pictures of a figure by their view, the suffix of their file name.
+"""The pictures of a figure. Each has a view, which is the suffix of its file name.
 
-Snakemake reads this module at every start, so drawing code is imported only when it draws.
+Snakemake imports this module at every start, so functions import the code that draws.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ EVIDENCE = View(
     "experiments.knockout.figure_evidence:evidence_chart",
     ("controls", ""),
 )
-"""The picture of the main run beside the figure itself."""
+"""The picture of AUCs and flips in the main run."""
 READOUTS = View("ΔP at every read-out", "figures.figure_readouts:readouts_chart", ("",))
-"""The figure at several read-outs."""
+"""The picture of ΔP at every read-out, if there are several."""
 
 
 def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
-    """Map each view to its picture; the figure's own view is empty.
+    """Return view → picture. The view of the figure itself is empty.
 
     `readouts` maps each read-out that has a view to that view.
     """
@@ -46,12 +46,12 @@ def draw(
     request: dict[str, Any],
     made: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Draw a picture; return its chart, then all others that its page can switch to, by label.
+    """Draw a picture. Return label → chart: its own, then others that its page can switch to.
 
-    Figure and evidence offer every read-out, and the figure also its conditions at its own one.
+    The others are every read-out, for figure and evidence, and the conditions, for the figure.
 
     `tables` are the picture's inputs, by the suffix of their file names. `request` holds the
-    keywords of a chart, and `made` the records of all products on the way to the first table.
+    keywords of a chart, and `made` the provenance of all products behind the first table.
     """
     if picture.of_main_run:
         from anchorscope.figures.figure_notes import no_answer_note

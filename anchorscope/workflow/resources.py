@@ -1,8 +1,8 @@
-"""Rough estimates of what a job needs from a cluster, and of the disk space for activations.
+"""Estimate the resources that a job requests on a cluster, and the disk space of activations.
 
-They follow from the size of the checkpoint and the number of samples, or from what the self-test
-measured of the model on the cluster's card. A failed job is sent again with more (`attempt`), so an
-estimate that is too low costs one try.
+Estimates follow from the size of the checkpoint and the number of samples, or from the self-test of
+the model on the cluster's GPU. A failed job is submitted again with more resources (`attempt`), so
+an estimate that is too low costs one attempt.
 """
 
 import json
@@ -36,12 +36,12 @@ SLOWER_ON_CPU = 1000
 STATES_PER_GB = 3500
 """Layers × width per GB of a model's GPUs, used if its config.json is not on this machine."""
 LINES = (".jsonl", ".csv")
-"""Endings of files with at least a line per row."""
+"""Endings of files in which each row takes at least one line."""
 PROFILE = "slurm/config.yaml"
 
 
 class Site(BaseModel):
-    """The lines of the SLURM profile that a user edits; None where left out."""
+    """The keys of the SLURM profile that a user edits. A key that is left out is None."""
 
     slurm_partition: str | None = None
     gpu_partition: str | None = None
@@ -55,7 +55,7 @@ class Site(BaseModel):
 
 
 def site_of(default_resources: Mapping[str, Any] | None) -> Site:
-    """Read the user's lines of the profile, which Snakemake passes on as default resources.
+    """Read the user's keys of the profile, which Snakemake passes on as default resources.
 
     Raises:
         AnchorscopeError: A limit is not a whole number.
@@ -79,13 +79,13 @@ class Jobs:
     config: Config
     site: Site = field(default_factory=Site)
     here: bool = True  # whether the jobs run on this machine
-    trials: tuple[Trial, ...] = ()  # what the self-test measured
+    trials: tuple[Trial, ...] = ()  # results of the self-test
 
     def asks(self, kind: str, stage: Stage | None = None) -> dict[str, Callable[..., int]]:
-        """Return the resources `mem_mb` and `runtime` (minutes) of a kind of job.
+        """Return functions for `mem_mb` and `runtime` (minutes) of a kind of job, see `MEMORY`.
 
-        They grow with each attempt, up to the limits of the profile. `stage` is the stage of the
-        main run whose time the self-test measures; None for other jobs.
+        Both grow with each attempt, up to the limits of the profile. `stage` names the stage if the
+        self-test measures its time; None for other jobs.
         """
         limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
 
@@ -104,7 +104,7 @@ class Jobs:
     ) -> dict[str, int]:
         """Estimate main memory (`mem_mb`) and minutes (`runtime`) of the first attempt.
 
-        The model's entry in the catalogue overrides both, except for `tables`.
+        If the model's `resources` set them, these are used instead, except for `tables`.
         """
         entry, trial = self.config.models[model].resources, self._trial(model)
         gigabytes = trial.weights_gb if trial else weights_gb(self.config, model)
@@ -124,7 +124,7 @@ class Jobs:
         return {name: said.get(name) or amount for name, amount in estimate.items()}
 
     def _trial(self, model: str) -> Trial | None:
-        """Return the self-test of a model on the GPU that its jobs ask for, if there is one."""
+        """Return the self-test of a model on the type of GPU that its jobs request, if any."""
         if not self.site.gpu_type or self.config.models[model].resources.gpus != 1:
             return None
         return trials.of(self.trials, self.config, model, [self.site.gpu_type])
@@ -155,7 +155,7 @@ class Jobs:
         The tiny models trained here gain nothing from more than one.
         """
         entry = self.config.models[wildcards.model]
-        # A job of a cluster has the GPUs that it asked for, so this machine's do not matter.
+        # A job on a cluster gets the GPUs that it requests, whatever GPUs this machine has.
         here = self.here and "SLURM_JOB_ID" not in os.environ
         no_gpu = os.environ.get(ON_CPU) == "1" or (here and not gpus_here())
         on_cpu = no_gpu or entry.resources.gpus == 0
@@ -185,13 +185,13 @@ def _lines(path: Path, _changed: int) -> int:
 
 
 def weights_gb(config: Config, model: str) -> float:
-    """Return a checkpoint's GB in memory, from its files or else the GPU memory of its entry."""
+    """Return the GB that a model takes in memory: by its files, else by its requested GPUs."""
     entry = config.models[model]
     folder = checkpoint(config, model)
     stored = 0
     if folder and not loading.missing(folder):
         stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    # Loaded as float32, 16-bit weights are in memory in both forms for a while.
+    # While 16-bit weights are loaded as float32, memory holds both.
     wider = 2.3 if entry.dtype == "float32" else 1
     return wider * stored / 1e9 or float(entry.resources.gpus * entry.resources.gpu_mem_gb)
 
@@ -215,7 +215,7 @@ def activation_bytes(config: Config, model: str, dataset: str) -> int:
     The estimate is samples × conditions × read-outs × layers × width × bytes of a number.
 
     Raises:
-        AnchorscopeError: The model is on this machine, and cannot be measured.
+        AnchorscopeError: The shape is known, but models of this family cannot be measured.
     """
     measured = interventions.on(config.conditions.model_dump())
     passes = sum(not one.own_batch for one, _ in measured)
@@ -235,12 +235,12 @@ def _states(config: Config, model: str) -> int:
 
 
 def shape(config: Config, model: str) -> Mapping[str, Any] | None:
-    """Return a model's config.json from its checkpoint here, else as published.
+    """Return a model's config.json from its checkpoint on this machine, else from `shapes.yaml`.
 
-    Return None if neither is known.
+    Return None if there is neither.
 
     Raises:
-        AnchorscopeError: The checkpoint here has no config that can be read.
+        AnchorscopeError: The checkpoint's config.json cannot be read.
     """
     folder = checkpoint(config, model)
     if folder and (folder / "config.json").is_file():

@@ -1,11 +1,11 @@
 """End a run on Ctrl-C, and continue it after a crash (`make resume`).
 
-After a crash, the lock of the last run is cleared, unless a process of it still runs.
-Snakemake's lock does not name its owner. The owner is therefore searched among this machine's
-processes: any Snakemake, or job of one, that works in the same folder. A killed Snakemake also
-leaves its jobs in the cluster's queue, and neither Snakemake nor its SLURM plugin finds them again.
-They would write the same files as the jobs that replace them, so they are found by the run's id and
-cancelled.
+After a crash, the lock of the last run is cleared, unless a process of that run is still alive.
+Snakemake's lock does not name its owner. So this module searches this machine's processes for a
+Snakemake, or a job of one, in the same folder. A killed Snakemake also leaves its jobs in the
+cluster's queue, and neither Snakemake nor its SLURM plugin finds them again. These jobs would write
+the same files as the jobs that replace them, so this module finds them by the run's id and cancels
+them.
 """
 
 import atexit
@@ -35,13 +35,13 @@ PATIENCE = 3.0
 def end_on_interrupt(*, end_jobs: bool) -> None:
     """Make SIGINT end a run. The last line of its output then says how to continue.
 
-    Snakemake waits for its jobs. They receive Ctrl-C in a terminal, but not a signal that is sent
-    to Snakemake alone, so its child processes are ended unless a cluster runs the jobs.
+    Snakemake waits for its jobs. The jobs receive Ctrl-C in a terminal, but not a signal that is
+    sent to Snakemake alone. `end_jobs` therefore ends all child processes of Snakemake.
     """
 
     def interrupt(*_: Any) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        atexit.register(print, "interrupted; the same command goes on", file=sys.stderr)
+        atexit.register(print, "interrupted; run the same command to continue", file=sys.stderr)
         if end_jobs:
             _end(psutil.Process().children(recursive=True))
         raise KeyboardInterrupt
@@ -50,7 +50,7 @@ def end_on_interrupt(*, end_jobs: bool) -> None:
 
 
 def _end(processes: Iterable[psutil.Process]) -> None:
-    """Wait for processes to end. Terminate, then kill those that do not."""
+    """Wait for processes to end. Terminate those that do not, and finally kill them."""
     steps: list[Callable[[psutil.Process], None]] = [psutil.Process.terminate, psutil.Process.kill]
     for end in steps:
         deadline = time.monotonic() + PATIENCE
@@ -115,7 +115,7 @@ def _still_there(jobs: list[str], what: str, folder: Path) -> AnchorscopeError:
     return AnchorscopeError(
         f"{len(jobs)} jobs of an earlier run {what}",
         f"{folder}, job {', '.join(jobs[:5])}",
-        "make resume PROFILE=slurm, which cancels them and goes on",
+        "run `make resume PROFILE=slurm`, which cancels these jobs and continues the run",
         see="jobs-in-the-queue",
     )
 
@@ -126,13 +126,13 @@ def _ask_slurm(*command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         what = f"SLURM does not answer: {getattr(error, 'stderr', None) or error}"
-        do = "run it on a login node; or without --profile slurm"
+        do = "run Snakemake on a login node, or without --profile slurm"
         raise AnchorscopeError(what, f"`{command[0]}`", do, see="slurm-profile") from None
     return done.stdout
 
 
 def owners(folder: Path, cancelled: Collection[str] = ()) -> dict[str, str]:
-    """Map this machine's processes that run Snakemake, or a job of it, in `folder` to their users.
+    """Return process id → user of each Snakemake, or job of one, in `folder` on this machine.
 
     Processes that belong to the SLURM jobs `cancelled` are left out.
     """
@@ -161,12 +161,12 @@ def _still_running(
     who = [f"process {pid} of {user}{_making(int(pid))}" for pid, user in alive.items()]
     where = f"{folder}, {', '.join(who)}"
     again = shlex.join([sys.executable, "-m", "anchorscope.workflow.resume", *arguments])
-    do = f"wait for it, or stop it (kill {' '.join(alive)}); then {again}"
-    return AnchorscopeError("another run works here", where, do, see="still-running")
+    do = f"wait for it, or stop it (kill {' '.join(alive)}); then run: {again}"
+    return AnchorscopeError("another run is active here", where, do, see="still-running")
 
 
 def _making(pid: int) -> str:
-    """Name the product that a process makes, by the lock it holds; nothing if it holds none."""
+    """Name the product whose lock a process holds, as the end of a sentence, or return ""."""
     with suppress(psutil.Error):
         for file in psutil.Process(pid).open_files():
             if product := locks.product_of(file.path):
@@ -175,10 +175,10 @@ def _making(pid: int) -> str:
 
 
 def clear(folder: Path, arguments: list[str]) -> list[str]:
-    """Cancel the last run's cluster jobs, unlock `folder`, and return the command that goes on.
+    """Cancel the last run's cluster jobs, unlock `folder`, and return the command to continue.
 
     Raises:
-        AnchorscopeError: A run is still active here, or its jobs do not end.
+        AnchorscopeError: A run is active in `folder`, or the cancelled jobs do not end.
     """
     if alive := owners(folder, orphans(folder)):
         raise _still_running(folder, alive, arguments)
@@ -197,5 +197,5 @@ if __name__ == "__main__":
         goes_on = clear(Path.cwd(), sys.argv[1:])
     except AnchorscopeError as error:
         sys.exit(f"error: {error}")
-    # It replaces this process, so that Ctrl-C reaches Snakemake alone.
+    # Snakemake replaces this process, so that Ctrl-C reaches only Snakemake.
     os.execv(goes_on[0], goes_on)

@@ -31,10 +31,10 @@ def stage(snakemake: Any) -> Iterator[None]:
 
     Inputs are refused if a larger share of samples was dropped than `most_dropped` allows. An
     AnchorscopeError is printed without a traceback and ends the job with exit code 1. Any other
-    error is a bug of ours. It is printed with its traceback and ends the job with exit code 2. A
-    job of a cell, or one that makes a checkpoint, holds its lock, see `storage.locks`.
+    error is a bug, is printed with its traceback, and ends the job with exit code 2. While a job
+    makes a product of a cell, or a checkpoint, it holds the product's lock, see `storage.locks`.
     """
-    gc.set_threshold(100_000)  # at 700, it takes a fifth of the time to load torch's objects
+    gc.set_threshold(100_000)  # at 700, it is a fifth of the time that loading torch takes
     _log_to(*snakemake.log[:1])
     try:
         inputs = list(getattr(snakemake, "input", ()))
@@ -76,13 +76,13 @@ def root_of_lock(job: Any) -> str | None:
 
 @contextmanager
 def _alone(snakemake: Any) -> Iterator[None]:
-    """Hold the lock of a job. End the job if another process made its product meanwhile."""
+    """Hold a job's lock. End the job if another process made its product during the wait."""
     if (root := root_of_lock(snakemake)) is None:
         yield
         return
     with locks.held(root, snakemake.output[0]) as waited:
         if waited and _is_made(snakemake):
-            log.info("nothing is left to do: %s is made", snakemake.output[0])
+            log.info("nothing to do: another process has made %s", snakemake.output[0])
             raise SystemExit(0)
         yield
 
@@ -96,7 +96,7 @@ def _is_made(snakemake: Any) -> bool:
 
 
 def _log_to(path: str | None = None) -> None:
-    logging.raiseExceptions = False  # a full disk is the stage's to report
+    logging.raiseExceptions = False  # `stage` reports a full disk
     handlers: list[logging.Handler] = [Lines(sys.stderr)]
     if path:
         with suppress(OSError):
@@ -114,6 +114,6 @@ def job_of(snakemake: Any) -> str:
 
 
 def share_library(folder: str) -> None:
-    """Make scripts in other processes and environments import the library from this folder."""
+    """Make child processes, also in conda environments, import the library from `folder`."""
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))

@@ -1,7 +1,7 @@
-"""Studies: the same stages under other settings, each in a root of its own.
+"""Studies: the same stages under different settings, each study with a root folder of its own.
 
-A run has one main study, in the results' root. `calibration` measures more of the calibration
-world: it makes anew what its settings change, and takes every earlier product from the main study.
+A run has the main study, and the study `calibration` with more conditions and read-outs. The latter
+makes the products that its settings change, and takes every earlier product from the main study.
 """
 
 import sys
@@ -23,7 +23,7 @@ TARGETS = (
     "all evidence detection detectors report calibration calibration-experiments null-controls"
     " reproduction retrain retrain-seeds".split()
 ) + list(registry.EXPERIMENTS)
-"""Names that Snakemake builds beside the figures."""
+"""Targets of Snakemake in addition to the figures."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Study:
     first: str = "prompts"  # the first stage whose products are its own
 
     def owns(self, stage: str) -> bool:
-        """Return whether the study makes a stage itself, not the main study."""
+        """Return whether the study makes a stage's products itself. The main study always does."""
         return stage not in ORDER or ORDER[stage] >= ORDER[self.first]
 
     @property
     def partner_folds(self) -> list[Any] | None:
-        """The settings that decide the folds, if a sample's partners come from its own fold."""
+        """The settings of the folds if answers are swapped (partners share a fold), else None."""
         measured, probe = interventions.on(self.config.conditions.model_dump()), self.config.probe
         has_arms = any(one.role == "arm" for one, _ in measured)
         return [probe.folds, probe.disjoint] if has_arms else None
@@ -56,12 +56,12 @@ class StudyCell:
 
     @property
     def built(self) -> bool:
-        """Whether its last product exists; only `snakemake -n` knows if it is up to date."""
+        """Whether the cell's last product exists, up to date or not (see `snakemake -n`)."""
         return Path(self.study.root, "delta_p", self.model, f"{self.dataset}.csv").is_file()
 
 
 def of(config: RunConfig) -> dict[str, Study]:
-    """Return every study of a run by its root, the main one first."""
+    """Return root → study for every study of a run, the main study first."""
     return {study.root: study for study in (Study(config.root, config), _calibration(config))}
 
 
@@ -89,7 +89,7 @@ def null_cells(config: RunConfig) -> list[tuple[str, str]]:
 def held_cells(config: RunConfig, experiment: str | None = None) -> list[tuple[str, str]]:
     """Return (model, dataset) of the cells compared with the truth, and of the null cells.
 
-    With an experiment, null cells are included only if the experiment follows the pair.
+    An experiment is measured in null cells only if it compares question and answer.
     """
     every = experiment is None or registry.EXPERIMENTS[experiment].follows_pair
     nulls = null_cells(config) if every else []
@@ -102,7 +102,7 @@ def shown_cells(config: RunConfig) -> list[tuple[str, str]]:
 
 
 def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
-    """Return the cells that a figure or another of `TARGETS` measures; some measure none.
+    """Return the cells that a target, a figure or one of `TARGETS`, measures. Some measure none.
 
     Raises:
         AnchorscopeError: There is no such target.
@@ -131,7 +131,7 @@ def unknown(config: RunConfig, target: str) -> AnchorscopeError:
 
 
 def check_targets(config: RunConfig, workflow: Any) -> None:
-    """Refuse a name on Snakemake's command line that no rule makes, see `unknown`."""
+    """Refuse a target on Snakemake's command line that no rule makes, by the error `unknown`."""
     from snakemake.cli import get_argument_parser
 
     if not (workflow.is_main_process and "snakemake" in sys.argv[0]):

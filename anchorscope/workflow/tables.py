@@ -1,6 +1,6 @@
 """The CSV tables of the workflow: one function per rule, from a job's inputs and settings.
 
-Imports that only one function needs are inside it, since each job is a process of its own.
+A function itself imports what only it needs. Each job is a process, which then starts faster.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ Made = tuple[Mapping[str, pd.DataFrame], dict[str, Any]]
 
 
 def delta_p(job: Any) -> Made:
-    """Make one cell's curve, its paired contrasts, and the controls beside them."""
+    """Make the tables of one cell: curve, contrasts, controls, pair terms and claims."""
     given, chosen = job.input, job.params
     made = tables.of_main_run(
         read_parquet(given.scores),
@@ -37,7 +37,7 @@ def delta_p(job: Any) -> Made:
 
 
 def detection_cell(job: Any) -> Made:
-    """Make the tables of detection in one cell."""
+    """Make the tables of detection in one cell, for all its read-outs."""
     from anchorscope.detectors import evaluation, reads, self_awareness
 
     columns = {
@@ -73,7 +73,7 @@ def joined(job: Any) -> Made:
 
 
 def of_figure(job: Any) -> Made:
-    """Make the tables of a figure, with the claims' p corrected for its cells."""
+    """Make the tables of a figure, with the p-values of claims corrected for its cells."""
     made, facts = joined(job)
     claims = crossing.corrected(made["claims"], job.params.level)
     curve = crossing.with_signal(made["curve"], claims)
@@ -123,6 +123,6 @@ MAKERS: dict[str, Callable[[Any], Made]] = {
 
 
 def counts_by_cell(cells: Sequence[Sequence[str]], paths: Sequence[str]) -> dict[str, Any]:
-    """Return the samples in and dropped, for cells whose records have them."""
+    """Return cell → counts of given and dropped samples, for cells whose records have counts."""
     counted = zip(map("/".join, cells), map(provenance.counts_of, paths), strict=True)
     return {cell: counts for cell, counts in counted if counts}

@@ -1,6 +1,7 @@
-"""Results of `anchorscope selftest --like`: memory and time of a model's shape on a card.
+"""Trials of `anchorscope selftest --like`: memory and time of a model's shape on a card.
 
-Estimates for jobs use these numbers if the same model was tried on the same card.
+A card is a GPU or, without GPUs, the processor. `resources` estimates jobs from a trial of the same
+model on the same card.
 """
 
 import json
@@ -24,7 +25,7 @@ LIKE = "like"
 Stage = Literal["answers", "activations", "scores"]
 CPU_NAMES = Path("/proc/cpuinfo")
 MOST = 4
-"""Largest batch that a trial tries, as a multiple of the usual one."""
+"""Largest batch that a trial tries, as a multiple of the batch that a run would use."""
 
 
 class Trial(BaseModel):
@@ -47,7 +48,7 @@ class Trial(BaseModel):
         return None if largest is None or largest >= MOST * self.batch_tokens else largest
 
     def time(self, samples: int) -> float:
-        """Return the seconds for so many samples, without loading, tables and pictures."""
+        """Return the seconds that `samples` take, without loading, tables and pictures."""
         return samples * sum(self.seconds.values())
 
 
@@ -93,9 +94,9 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def of(trials: Sequence[Trial], config: Config, model: str, cards: Sequence[str]) -> Trial | None:
-    """Return the trial of a catalogue model on one of these cards; None if there is none.
+    """Return the trial of a catalogue model on one of these cards with the same `settings_of`.
 
-    A trial with other settings (see `settings_of`) does not count.
+    Return None if there is none.
     """
     for trial in trials:
         if trial.model == model and any(same_card(name, trial.card) for name in cards):
@@ -104,10 +105,9 @@ def of(trials: Sequence[Trial], config: Config, model: str, cards: Sequence[str]
 
 
 def same_card(name: str, card: str) -> bool:
-    """Return whether a short name, such as a cluster's `h100` or `rtx4090`, names a card.
+    """Return whether a short name, such as a cluster's `h100` or `rtx4090`, means a card.
 
-    The name must consist of consecutive words of the card's name, such as `NVIDIA GeForce RTX
-    4090`.
+    It must consist of consecutive words of the card's full name (`NVIDIA GeForce RTX 4090`).
     """
     words = re.findall("[a-z0-9]+", card.lower())
     runs = {"".join(words[a:b]) for a, b in combinations(range(len(words) + 1), 2)}

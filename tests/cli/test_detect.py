@@ -47,7 +47,7 @@ def test_rows_of_a_file_are_scored(run: Any, clone: Path, saved: Detector) -> No
         (["detector", "--rows", "empty.jsonl"], "row 2"),
         (["detector", "--rows", "few.jsonl", "--model", "far/away"], "far/away"),
         (["checkpoint", "--rows", "few.jsonl"], "no detector: .*detector.json"),
-        (["moved", "--rows", "few.jsonl"], "does not say where its model is"),
+        (["moved", "--rows", "few.jsonl"], "does not name its model"),
     ],
 )
 def test_a_mistake_gets_one_message_and_nothing_is_written(

@@ -96,7 +96,7 @@ def test_a_model_of_the_catalogue_or_of_a_folder_is_tried_and_what_was_found_is_
     [
         ("llama-3-9b", 2, "no `llama-3-9b` in the catalogue", "did you mean `llama-3-8b`?"),
         ("llama-3-8b", 1, "there is no usable GPU", "`--device cpu`"),
-        ("empty", 1, "no config.json", "name a folder that has one"),
+        ("empty", 1, "no config.json", "name a folder with one"),
         ("open", 1, "the hub cannot be reached", "network"),
     ],
 )

@@ -161,8 +161,8 @@ def test_a_tokenizer_is_built_from_its_package_once(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"sha256": "0" * 64}, "another tiny_ranks/data.tiktoken than the one"),
-        ({"size": 1}, f"its number of ids: {SIZE + 26}, documented is 1"),
+        ({"sha256": "0" * 64}, "the checksum of tiny_ranks/data.tiktoken is wrong"),
+        ({"size": 1}, f"its number of ids: {SIZE + 26}, but 1 is documented"),
     ],
 )
 def test_another_file_and_a_tokenizer_that_is_not_the_documented_one_are_refused(

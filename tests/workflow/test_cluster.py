@@ -93,7 +93,7 @@ def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
         alive = {str(runs[0].pid): getpass.getuser()}
         assert resume.owners(tmp_path) == resume.owners(tmp_path, ["12"]) == alive
         assert resume.owners(tmp_path, ["11", "12"]) == {}
-        with pytest.raises(AnchorscopeError, match="another run works here") as caught:
+        with pytest.raises(AnchorscopeError, match="another run is active here") as caught:
             resume.clear(tmp_path, ["--version"])
         assert f"process {runs[0].pid} of {getpass.getuser()}" in str(caught.value)
         assert f"(kill {runs[0].pid}); then" in str(caught.value)

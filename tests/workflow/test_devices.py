@@ -57,7 +57,7 @@ def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(monkeypatch, wanted, h
     monkeypatch.setattr(devices, "gpus_here", lambda: here)
     monkeypatch.delenv(devices.ON_CPU, raising=False)
     monkeypatch.setenv("SLURM_JOB_ID", job)
-    with pytest.raises(AnchorscopeError, match="asks for a GPU.*finds none") as caught:
+    with pytest.raises(AnchorscopeError, match="requests a GPU.*finds no GPU") as caught:
         devices.best_device(wanted)
     assert "gpus: 0" in str(caught.value) and devices.ON_CPU in str(caught.value)
     assert ("SLURM job 17" in str(caught.value)) == bool(job)

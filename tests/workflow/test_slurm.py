@@ -236,5 +236,5 @@ def test_a_session_inside_slurm_sends_the_same_jobs_as_a_login_node(clone):
 def test_an_array_is_refused_before_its_first_job(clone):
     """Models that differ in what they need would share the first one's request."""
     assert clone.run("--slurm-array-jobs", "all") != 0
-    assert "leave it out, on the command line and in slurm/config.yaml" in clone.said()
+    assert "remove this option from the command line and from slurm/config.yaml" in clone.said()
     assert clone.jobs() == []

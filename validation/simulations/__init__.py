@@ -1,1 +1,1 @@
-"""Simulated scores, of which it is known what may be claimed: each module is run by itself."""
+"""Simulated scores for which the true claims are known, and commands that test claims on them."""

@@ -1,8 +1,8 @@
-"""Simulated scores that are to fool a claim of truth, by somebody who had not seen its rule.
+"""Simulated scores meant to fool the claim `truth`, by an author who had not seen its rule.
 
-A world draws tables of scores and log-probabilities, subjects x answers, and reads its pairs off
-them. The same question with the same answer therefore always has the same score. P is the pair term
-of the model's own wrong answers.
+A world draws tables [subjects, answers] of scores and log-probabilities, and reads its pairs off
+them. So the same question with the same answer always has the same score. In comments, P is the
+mean pair term of the model's own wrong answers.
 """
 
 from collections.abc import Callable
@@ -13,19 +13,19 @@ import numpy as np
 from validation.simulations.claim_worlds import ANSWER, QUESTION, Rng, Values, World
 
 N_GENERIC = 30  # answers 0..29 are generic: they fit all questions of a family
-FAMILY = 10  # subjects of one family, of which pairs are made
+FAMILY = 10  # number of subjects in a family; the subjects of a pair share a family
 MAX_SPECIFIC = 400
 
 
 @dataclass(frozen=True)
 class Cast:
-    """Subjects, what is right (`gold`), what the model says (`own`), and the pairs."""
+    """Subjects with their gold answers and the model's own answers, and the pairs."""
 
     gold: np.ndarray  # [subjects]
     own: np.ndarray  # [subjects]
     popularity: np.ndarray  # of each answer, in log-probability, [answers]
-    right: np.ndarray  # subjects, [2, n_right]
-    wrong: np.ndarray  # subjects, [2, n_wrong]
+    right: np.ndarray  # subjects of pairs answered right, [2, n_right]
+    wrong: np.ndarray  # subjects of pairs answered wrong, [2, n_wrong]
     fold: np.ndarray | None = None  # [subjects]
 
     @property
@@ -39,7 +39,7 @@ class Cast:
         return self.own == self.gold
 
     def at(self, answers: np.ndarray, value: float | np.ndarray) -> np.ndarray:
-        """Return a table with `value` where a subject meets its entry of `answers`, else 0."""
+        """Return a table with `value` at each subject's entry of `answers`, and 0 elsewhere."""
         table = np.zeros(self.shape)
         table[np.arange(len(answers)), answers] = value
         return table
@@ -78,7 +78,7 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int, *, generic: float = 1.0, hub
     """Draw subjects and their answers.
 
     `generic` is the share of own wrong answers that are generic. `hubs` is the number of specific
-    answers, 0 for the usual one.
+    answers, 0 for the default number.
     """
     m_right, m_wrong = (FAMILY * int(np.ceil(1.5 * n / FAMILY) + 2) for n in (n_right, n_wrong))
     m = m_right + m_wrong
@@ -88,7 +88,7 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int, *, generic: float = 1.0, hub
     known = np.arange(m) < m_right
     rank = n_specific * rng.random(m) ** np.where(known, 1.5, 0.8)
     gold = N_GENERIC + rank.astype(int)
-    by_default = known & (rng.random(m) < 0.2)  # a generic answer is right at times
+    by_default = known & (rng.random(m) < 0.2)  # here, a generic answer is right
     gold[by_default] = rng.integers(0, N_GENERIC, by_default.sum())
     shift = rng.integers(1, n_specific, m)
     other = N_GENERIC + (gold - N_GENERIC + shift) % n_specific
@@ -103,7 +103,7 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int, *, generic: float = 1.0, hub
 
 
 def question_effect(rng: Rng, cast: Cast) -> np.ndarray:
-    """Draw an effect of variance 1 per question; a family shares .8 of the variance."""
+    """Draw an effect of variance 1 per question, of which a family shares .8, [subjects, 1]."""
     m = len(cast.gold)
     family = np.repeat(rng.normal(size=m // FAMILY), FAMILY)
     return (np.sqrt(0.8) * family + np.sqrt(0.2) * rng.normal(size=m))[:, None]
@@ -137,16 +137,16 @@ class Blind:
 
     slope: float = 0.0  # of the log-probability in the signal
     extra: Callable[[Rng, Cast, np.ndarray], np.ndarray] | None = None
-    """Further part of the signal, computed from the log-probabilities [subjects, answers]."""
+    """Further part of the signal, given the log-probabilities, [subjects, answers]."""
     trait: Callable[[Rng, Cast], np.ndarray] | None = None
     """Property of question and answer, [subjects, answers]."""
     read: float = 0.0  # weight of the trait in the signal
     likelier: float = 0.0  # weight of the trait in the log-probability
     truth: float = 0.0  # gain of P through right answers
-    truth_share: float = 1.0  # share of the subjects that have it
+    truth_share: float = 1.0  # share of the wrongly answered subjects that have this gain
     own: float = 0.0  # bonus of own wrong answers in the log-probability
     gold: float = 3.0  # bonus of golds in the log-probability
-    error: float = 0.0  # noise in the log-probability that is known, but not in the signal
+    error: float = 0.0  # noise of the log-probability that the claim knows, not of the signal
     generic: float = 1.0  # see `draw_cast`
     hubs: int = 0  # see `draw_cast`
 
@@ -170,7 +170,7 @@ class Blind:
 
 
 def ceiling(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
-    """Return a curve that saturates."""
+    """Return a saturating function of the log-probabilities."""
     return 2 * np.tanh((logp + 6) / 3)
 
 
@@ -195,20 +195,20 @@ def doubt(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
 
 
 def quirks(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
-    """Return noise for each kind of subject with each answer; a kind shares a gold."""
+    """Return noise for each gold with each answer, shared by the subjects with this gold."""
     return rng.normal(0, 0.7, (cast.shape[1], cast.shape[1]))[cast.gold]
 
 
 def same_kind(rng: Rng, cast: Cast) -> np.ndarray:
-    """Return whether an answer is of the kind that the question asks for, which golds are."""
+    """Return 1 if an answer is of the kind that the question asks for (as golds are), else 0."""
     kind = rng.integers(0, 5, cast.shape[1])
     return 1.0 * (kind[cast.gold][:, None] == kind)
 
 
 def own_answers_scored_low(rng: Rng, n_right: int, n_wrong: int) -> Values:
-    """Select the third of the wrong pairs whose own answers a second probe scores lowest.
+    """Simulate the third of the wrong pairs whose pair terms a second probe scores lowest.
 
-    The score reads the log-probability. P > 0, lowered by selection.
+    The score reads the log-probability. P > 0, lowered by the selection.
     """
     world = Blind(slope=0.32, own=4.0, gold=3.5)(rng, n_right, 3 * n_wrong)
     seen = np.array([1, -1, -1, 1]) @ world["wrong"] / 4 + rng.normal(0, 0.1, 3 * n_wrong)
@@ -217,11 +217,11 @@ def own_answers_scored_low(rng: Rng, n_right: int, n_wrong: int) -> Values:
 
 
 CLEAN: dict[str, World] = {
-    # Own answers lie near the ceiling; golds, which are as specific, lie on the slope. P > 0.
+    # Own answers are near the ceiling. Golds, which are as specific, are on the slope. P > 0.
     "likelihood_under_a_ceiling": Blind(extra=ceiling, own=3.2, gold=2.5),
-    # Own generic answers are long and golds are short. In total, they are as specific. P > 0.
+    # Own generic answers are long, golds are short. Both are equally specific in total. P > 0.
     "likelihood_per_token": Blind(extra=per_token, own=4.0),
-    # The gain grows whoever gave the answer. P > 0.
+    # The gain grows with rarity, for own answers and for golds. P > 0.
     "likelihood_louder_for_rare_answers": Blind(extra=louder, own=2.5, generic=0.8),
     # The noise has mean 0, so regressions see too small a slope. P is about 0.
     "likelihood_of_another_wording": Blind(slope=0.3, error=1.2),
@@ -236,7 +236,7 @@ BORDERLINE: dict[str, World] = {
     # Own default answers are of the right kind by chance. P is about 0.
     "kind_of_the_answer": Blind(slope=0.2, trait=same_kind, read=0.9, likelier=1.0, gold=1.0)
 }
-"""A world that has truth or not, as one defines it."""
+"""A world that has truth by one definition and not by another."""
 TRUTH: dict[str, World] = {
     # Own wrong answers are likelier than golds, and as specific to their question or more. P > 0.
     "truth_small_at_equal_likelihood": Blind(slope=0.2, truth=0.2, own=2.9, gold=2.5, generic=0.7),

@@ -1,14 +1,14 @@
-"""Simulated scores of crossed pairs: probes that do not read truth, and some that do.
+"""Simulated scores of swapped pairs: probes that do not read truth, and some that do.
 
-A world is a function of (random generator, right pairs, wrong pairs). The roles of answers are
-`right`, `wrong` (own answers) and `gold` (the golds of the wrong pairs). A world returns scores
-`<role>` and log-probabilities `logp_<role>`, [4, n] in the order of `crossing.terms`. It returns
-ids of subjects and texts: `subjects_right`, `subjects_wrong`, `answers_right`, `answers_wrong` and
-`golds`, [2, n]. Worlds with overlap also return features of the four texts, `features_<role>`
-[4, n, features].
+A world is a function of (random generator, number of right pairs, of wrong pairs). The roles of
+answers are `right`, `wrong` (own answers) and `gold` (the golds of the wrong pairs). A world
+returns scores `<role>` and log-probabilities `logp_<role>`, [4, n] in the order of
+`crossing.terms`, and ids [2, n] of subjects (`subjects_right`, `subjects_wrong`) and texts
+(`answers_right`, `answers_wrong`, `golds`). Some worlds also return features of the four texts for
+the text imitator, `features_<role>` [4, n, features].
 
-Questions of a pair are alike. Answers come from a few hundred texts, some of which are frequent.
-Right answers score highest, then golds: the worst case, as what multiplies scores favours golds.
+Questions of a pair are alike. Answers come from 300 texts, some of which are frequent. Right
+answers score highest, then golds. This is the worst case: a factor on the scores favours golds.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +22,9 @@ World = Callable[[Rng, int, int], Values]
 ROLES = ("right", "wrong", "gold")
 ALIKE, TEXTS, NOISE = 0.8, 300, 0.4
 QUESTION, ANSWER = [0, 1, 0, 1], [0, 0, 1, 1]
-"""Sample of a pair whose question, and whose answer, is in each row of `crossing.terms`."""
+"""For each row of `crossing.terms`: the sample of the pair that gives the question, the answer."""
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""1 for an answer after its own question, in the same order."""
+"""1 in the rows of `crossing.terms` where an answer is after its own question, else 0."""
 MEANS = {"right": 1.0, "wrong": -0.5, "gold": 0.5}
 
 
@@ -49,7 +49,7 @@ class Scene:
         return {"right": alike(self.random, self.n["right"]), "wrong": wrong, "gold": wrong}
 
     def likelihood(self, lift: dict[str, float]) -> Values:
-        """Draw sums of question, answer and noise, with a lift after the own question."""
+        """Draw log-probabilities, to which the own question adds `lift` on average."""
         found: Values = {}
         for role, n in self.n.items():
             parts = four(*self.random.normal(size=(2, 2, n)))
@@ -78,13 +78,13 @@ class Scene:
 
 
 def alike(random: Rng, n: int, correlation: float = ALIKE, size: int = 2) -> np.ndarray:
-    """Draw standard normal effects [size, n], alike in a pair."""
+    """Draw standard normal effects [size, n] with a `correlation` inside each of n pairs."""
     shared, own = random.normal(size=n), random.normal(size=(size, n))
     return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own
 
 
 def answers(random: Rng, n: int, texts: int = TEXTS) -> tuple[np.ndarray, np.ndarray]:
-    """Draw texts and their effects, [2, n] each. Some of the usual `TEXTS` are frequent."""
+    """Draw texts and their effects, [2, n] each. With `TEXTS` texts, some are frequent."""
     common = 1 / np.arange(1, texts + 1) ** (0.7 if texts == TEXTS else 0)
     drawn = random.choice(texts, size=(2, n), p=common / common.sum())
     own = random.normal(size=(2, n))
@@ -107,8 +107,8 @@ def additive(
 ) -> Values:
     """Simulate sums of question and answer, which shrink as in `shrunk`.
 
-    With `prior`, half the log-odds of right to wrong is in all scores, as with a natural prior. A
-    share of the answers is `mislabelled`. `home` is what a role gains after its own question.
+    `prior` adds half the log-odds of right to wrong to all scores, like a natural prior. A share of
+    the answers is `mislabelled`. `home` is what a role's scores gain after the own question.
     """
     scene = Scene(random, *n)
     shift = np.log(n[0] / n[1]) / 2 if prior else 0.0
@@ -120,12 +120,12 @@ def additive(
 
 
 def shrunk(values: np.ndarray, lost: float, to: float = -2.0) -> np.ndarray:
-    """Take a share `lost` of the distance to a blank score from scores after strange questions."""
+    """Move scores after other questions towards the score `to`, by a share `lost` of the way."""
     return values + (1 - HOME) * lost * (to - values)
 
 
 def gain(random: Rng, *n: int) -> Values:
-    """Simulate products m(q)·h(y). Questions with a large gain have sure answers, mostly golds."""
+    """Simulate products m(q)·h(y). If m is large, so is h, above all of right answers and golds."""
     scene = Scene(random, *n)
     effect = scene.by_question()
     tied = {"right": 0.6, "wrong": 0.2, "gold": 0.5}
@@ -140,7 +140,7 @@ def gain(random: Rng, *n: int) -> Values:
 def likelihood(
     random: Rng, *n: int, lift: dict[str, float], slope: float, error: float = 0.0
 ) -> Values:
-    """Simulate scores that rise with the log-probability, which is known up to noise (`error`)."""
+    """Simulate scores that rise with the log-probability. The claim knows it with an `error`."""
     scene = Scene(random, *n)
     true = scene.likelihood(lift)
     scene.log_p = {role: one + error * random.normal(size=one.shape) for role, one in true.items()}
@@ -165,7 +165,7 @@ def kinds(random: Rng, *n: int) -> Values:
 
 
 def saturation(random: Rng, *n: int, home: float) -> Values:
-    """Simulate squeezed scores, where the effects of a question and its answer go together."""
+    """Simulate squeezed scores, where the effects of a question and its answer are correlated."""
     scene = Scene(random, *n)
     tied = {"right": 0.5, "wrong": 0.1, "gold": 0.4}
 
@@ -180,7 +180,7 @@ def saturation(random: Rng, *n: int, home: float) -> Values:
 def overlap(random: Rng, *n: int, steep: bool, coarse: bool = False) -> Values:
     """Simulate scores that read the overlap of question and answer, which is largest for golds.
 
-    If `steep`, the score is a step of the imitator's feature. If `coarse`, this feature is noisy.
+    If `steep`, the score is a step of the overlap. If `coarse`, the imitator's feature is noisy.
     """
     scene = Scene(random, *n)
     shared: Values = {}
@@ -201,7 +201,7 @@ def overlap(random: Rng, *n: int, steep: bool, coarse: bool = False) -> Values:
 
 
 def lucky_answers(random: Rng, *n: int) -> Values:
-    """Simulate answers with a pair term of their own, whatever their label."""
+    """Simulate pair terms that depend on the text of the answer, not on its label."""
     scene = Scene(random, *n)
 
     def scores(role: str) -> np.ndarray:
@@ -212,7 +212,7 @@ def lucky_answers(random: Rng, *n: int) -> Values:
 
 
 def truth(random: Rng, *n: int, size: float, known: float = 1.0, lost: float = 0.0) -> Values:
-    """Simulate golds whose P is on average larger by `size`, in the share `known` of them."""
+    """Simulate right and gold answers that gain `size` in mean P, by a share `known` of them."""
     scene = Scene(random, *n)
 
     def scores(role: str) -> np.ndarray:

@@ -2,9 +2,9 @@
 
     python -m validation.simulations.claims [--seeds 400] [--worlds REGEX]
 
-Each world simulates data sets of one kind. A table per group of worlds says in which share of them
-each claim is made, and can be judged. The last table sums up the worlds in which a claim is false,
-or true. Worlds of `blind_worlds` and `unseen_worlds` were written without sight of the rules.
+Each world simulates data sets of one kind. A table per group of worlds gives the share of data sets
+in which each claim is made, and can be judged. The last table summarises the worlds in which a
+claim is false, or true. The authors of `blind_worlds` and `unseen_worlds` had not seen the rules.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from validation.simulations.claim_worlds import HOME, ROLES, Rng, Values, World
 from validation.simulations.passage_worlds import SIDES
 
 SIZES = ((25, 750), (200, 200))
-"""Right and wrong pairs."""
+"""Numbers of right and of wrong pairs."""
 FEW = ((16, 16), (16, 194), (194, 194))
 FOLDS, REFITS = 5, 20
 AGREE = 0.9
@@ -44,13 +44,13 @@ AGREE = 0.9
 In SmolLM2-135M-Instruct it is .91 in 194 wrong pairs of NQ, and .88 in 161 of TriviaQA.
 """
 ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
-"""Worlds of `NULL` whose scores compare nothing, or nothing beyond what texts tell."""
+"""Worlds of `NULL` in which scores compare nothing, or only what the text imitator reads."""
 
 
 def judge(
     world: World | power.Signal, n: Sequence[int], seed: int, refits: bool
 ) -> dict[str, Claim]:
-    """Judge all claims that one data set allows, by name. `refits` says whether probes vary."""
+    """Judge all claims that a data set allows, by name. If `refits`, probes are refitted."""
     if isinstance(world, power.Signal):
         p = world.p(seed)
         return {"signal": Claim(claims.YES if p < 1 - claims.LEVEL else claims.NO, p=p)}
@@ -75,7 +75,7 @@ def judge(
 
 
 def _answers(drawn: Values, scores: Values) -> dict[str, Answers]:
-    """Return the record that claims judge of each role, clean and blocked, by name."""
+    """Return role, or role with `_blocked` → the `Answers` that claims judge."""
     drawn = drawn | {f"{name}_gold": drawn[f"{name}_wrong"] for name in ("fold", "subjects")}
     drawn |= {"answers_gold": drawn["golds"]} if "golds" in drawn else {}
     imitated = _imitate(drawn)
@@ -123,7 +123,7 @@ def _probe(scores: Values, random: Rng) -> Values:
 
 
 def _imitate(world: Values) -> Values:
-    """Return the imitator's pair terms by role, if the world has features."""
+    """Return the text imitator's pair terms by role, if the world has features."""
     if "features_gold" not in world:
         return {}
     n = [world[role].shape[1] for role in ROLES]
@@ -182,7 +182,7 @@ GROUPS: dict[str, Group] = {
 
 
 def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, Any]]:
-    """Return a row for each world of a group, size and claim."""
+    """Return a row for each world of a group, size, setting of `refits` and claim."""
     found: list[dict[str, Any]] = []
     for world, n, refits in product(group.worlds, group.sizes, group.refits):
         if not re.search(chosen, world):
@@ -199,7 +199,7 @@ def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, Any
 
 
 def summary(found: pd.DataFrame) -> str:
-    """Return how often claims are made over the worlds in which they are false, and true."""
+    """Return as text how often claims are made in worlds where they are false, and true."""
     some = found[(found["expected"] != "") & (found["judged"] > 0)]
     made = some.groupby(["expected", "claim", "group"], sort=False)["made"]
     return made.agg(["min", "max", "mean", "size"]).round(3).to_string()

@@ -1,4 +1,4 @@
-"""Worlds without truth: scores read the form or origin of answers, or a layer that was chosen."""
+"""Worlds without truth: scores read the form or origin of answers, or are at a chosen layer."""
 
 from functools import partial
 
@@ -9,14 +9,14 @@ from validation.simulations import claim_worlds
 from validation.simulations.claim_worlds import ANSWER, HOME, QUESTION, Rng, Scene, Values, World
 from validation.simulations.passage_worlds import FOLDS, SIDES
 
-EXAMPLES = 5  # in a prompt
-LAYERS, LAYERS_ALIKE = 28, 0.9  # correlation of what differs between layers
+EXAMPLES = 5  # number of worked examples in a prompt
+LAYERS, LAYERS_ALIKE = 28, 0.9  # number of layers, correlation of their effects and noise
 
 
 def popularity(random: Rng, *n: int, correlation: float) -> Values:
-    """Return scores that read whether the form of an answer goes with its subject's popularity.
+    """Return scores that rise if the form of an answer fits the popularity of the subject.
 
-    It does in right answers and golds. `correlation` tells how alike partners are in popularity.
+    It mostly fits in right answers and golds. `correlation` is that of partners' popularities.
     """
     scene = Scene(random, *n)
     follows = {"right": 0.8, "wrong": 0.2, "gold": 0.8}
@@ -63,7 +63,7 @@ def copied(random: Rng, *n: int, anew: bool, slope: float) -> Values:
 
 
 def fades(random: Rng, *n: int, lost: float, gold: float = 0.0) -> Values:
-    """Return scores that lose a share, of mean `lost`, after a strange question."""
+    """Return scores that lose a share, `lost` on average, after the partner's question."""
     scene = Scene(random, *n)
     scene.answer["gold"] = scene.answer["gold"] + gold
     right, wrong = (random.uniform(0, 2 * lost, size) for size in n)
@@ -72,7 +72,7 @@ def fades(random: Rng, *n: int, lost: float, gold: float = 0.0) -> Values:
 
 
 def at_chosen_layer(random: Rng, *n: int) -> Values:
-    """Return sums at one of many layers. Each fold's pairs are scored at the layer it chose."""
+    """Return sums at many layers. Each fold's pairs are scored at the layer that it chose."""
     scene, scores = Scene(random, *n), {}
     fold = {side: random.integers(0, FOLDS, scene.n[side]) for side in SIDES}
     for role, size in scene.n.items():
@@ -114,5 +114,5 @@ FORMS: dict[str, World] = {
     "fades by 0.4 on average, golds score high": partial(fades, lost=0.4, gold=1.0),
     "shrinks to the wrong answers' mean by 0.3": partial(claim_worlds.additive, lost=0.3, to=-0.5),
 }
-"""Worlds in which answers differ in form or origin."""
+"""Worlds in which right, wrong and gold answers differ in form or origin."""
 CHOSEN: dict[str, World] = {"sums, layer chosen with the answers": at_chosen_layer}

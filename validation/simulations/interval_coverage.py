@@ -1,16 +1,15 @@
-"""Measure how often intervals of a simulated cell hold what the procedure finds on average.
+"""Measure how often intervals of a simulated cell contain the mean estimate of the procedure.
 
     python -m validation.simulations.interval_coverage bands [--worlds 400] [--samples 300 1000]
     python -m validation.simulations.interval_coverage crossing
 
-The truth is the mean, over fresh samples of one size, of what the tool itself reports: it learns
-probes, their penalties and calibration anew from each sample. A sample has two wordings per
-subject.
+The mean estimate is taken over fresh simulated cells of the same size. In each, probes, penalties
+and calibration are fitted anew. A cell has two wordings per subject.
 
-`bands` are the intervals of ΔP, shares and contrasts. The truth of half of the samples is in one
-direction of the features, which the knockout takes away, and of the others in another direction.
-`crossing` has the pair terms. Features hold parts of the question, of the answer and of both, and,
-in one direction each, what the label follows (`STRENGTHS`).
+`bands` tests the intervals of ΔP, shares and contrasts. In half of the samples, the label is
+encoded in one direction of the features, which the knockout removes, in the others in another one.
+`crossing` tests the intervals of pair terms. Features are sums of a part of the question, a part of
+the answer, and noise. They encode what `STRENGTHS` names in one direction each.
 """
 
 import argparse
@@ -32,9 +31,9 @@ from anchorscope.probes.fitting import ProbeSettings
 
 WIDTH = 16
 STRENGTH, COMMON = 1.2, 0.4
-"""Size of the signal, and the share of a feature that a subject's samples have in common."""
+"""Size of the signal, and the share of the features' variance that a subject's samples share."""
 MOVED = 0.1
-"""Amount by which any cut moves a feature, in standard deviations."""
+"""Standard deviation of the change of a feature under any blocking."""
 PLACEMENTS = 3
 CONDITIONS = [("knockout", 0), *(("random", draw) for draw in range(PLACEMENTS))]
 CURVE = {"ΔP of Q": ("Q", "delta_p", "ci"), "ΔP of all": ("all", "delta_p", "ci")}
@@ -42,8 +41,8 @@ CURVE |= {"share of flips": ("all", "flip_share", "flip")}
 CONTRASTS = {"knockout − random, share": "share", "knockout − random, ΔP": "delta_p"}
 
 STRENGTHS = {"question": 0.6, "answer": 0.6, "truth": 1.0, "own": 0.5}
-"""Direction → size of what it holds, beside noise of variance 1."""
-SHARED = {"question": 0.3, "answer": 0.3}  # parts of the noise that belong to one of them alone
+"""What a direction encodes → the size of this signal, beside features of variance 1."""
+SHARED = {"question": 0.3, "answer": 0.3}  # shares of this variance by question and by answer
 PAIRS = ("pair_right", "pair_wrong")
 ENDS = ["estimate", "ci_low", "ci_high"]
 COLUMNS = ["quantity", "probes", "estimate", "low", "high"]
@@ -76,7 +75,7 @@ def _asked(z: np.ndarray) -> pd.DataFrame:
 def _scored(
     answers: pd.DataFrame, states: Mapping[scores.Condition, np.ndarray], probe: dict[str, Any]
 ) -> tuple[pd.DataFrame, Draws]:
-    """Return the scores of a world under each condition, and what bootstrap draws teach."""
+    """Return the scores of a world under each condition, and those of the refitted probes."""
     ids, design = answers["id"].tolist(), fitting.design(answers, ProbeSettings(**probe))
     drawn = scores.drawn(answers, design)
 
@@ -88,7 +87,7 @@ def _scored(
 
 
 def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.DataFrame:
-    """Return estimates and intervals of a world of `n` samples, `probes` fixed and refitted.
+    """Return estimates and intervals of a world of `n` samples, with probes fixed and refitted.
 
     `probe` holds the settings of the probes, `times` is the number of bootstrap draws.
     """
@@ -111,8 +110,8 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
 def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], np.ndarray]]:
     """Draw answers with their partners, and features [n, width] by condition.
 
-    Clean features are of each answer after its own question, crossed ones after its partner's.
-    Two wordings of a subject have partners of one other subject. Half of all answers are right.
+    Clean features are those of each answer after its own question, crossed features those after its
+    partner's. The two wordings of a subject have partners of the same subject. Half are right.
     """
     random = np.random.default_rng(seed)
     places = np.arange(n).reshape(-1, 4)  # two subjects of one label, each in two wordings
@@ -144,7 +143,7 @@ def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int]
 
 
 def pairs(n: int, seed: int, probe: dict[str, Any]) -> pd.DataFrame:
-    """Return pair terms and their intervals in a world, `probes` fixed and refitted."""
+    """Return pair terms and their intervals in a world, with probes fixed and refitted."""
     answers, states = crossed_pairs(n, seed)
     # two subjects in a pair share a fold
     learned = answers.assign(subject=[f"p{i // 4}" for i in range(n)])
@@ -160,7 +159,7 @@ def pairs(n: int, seed: int, probe: dict[str, Any]) -> pd.DataFrame:
 
 
 def coverage(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of worlds whose interval holds the mean estimate, a row per quantity."""
+    """Return the share of worlds whose interval contains the mean estimate, a row per quantity."""
     truth = found.groupby("quantity")["estimate"].transform("mean")
     held = (found["low"] <= truth) & (truth <= found["high"])
     return held.groupby([found["quantity"], found["probes"]], sort=False).mean().unstack()

@@ -1,12 +1,12 @@
 """Simulated scores of swapped pairs, clean and with the exact question tokens (E_Q) blocked.
 
-A world is a function of (random generator, right pairs, wrong pairs). It returns, for each side
-(`right`, `wrong`), scores `<side>` and `<side>_blocked` [4, n] in the order of `crossing.terms`,
-`subjects_<side>`, `frames_<side>` and `answers_<side>` [2, n], and `fold_<side>` [n].
+A world is a function of (random generator, number of right pairs, of wrong pairs). It returns, for
+each side (`right`, `wrong`), scores `<side>` and `<side>_blocked` [4, n] in the order of
+`crossing.terms`, ids `subjects_<side>`, `frames_<side>` and `answers_<side>` [2, n], and
+`fold_<side>` [n]. A frame is the wording of a question without E_Q.
 
-A part of the pair term passes through E_Q. Blocking leaves a part of the answer term, and the same
-part of the rest of the pair term. Some pairs have a blocked pair term of 0 by design, alone or
-together with a second pair.
+A share of the pair term passes through E_Q. Blocking multiplies all else by `kept`. By design, the
+blocked pair term of some pairs is 0, or adds up to 0 with that of a second, mirrored pair.
 """
 
 from dataclasses import dataclass, replace
@@ -26,17 +26,17 @@ class Passage:
     """Parameters of a world: how scores arise, and what blocking E_Q does to them."""
 
     passes: float = 0.0  # share of the pair term that passes through E_Q
-    varies: bool = False  # whether it varies between answers, from 0 to twice as much
+    varies: bool = False  # whether `passes` varies between answers, from 0 to its double
     pair: tuple[float, float] = (1.0, 1.0)  # mean pair term of right and of wrong answers
     kept: tuple[float, ...] = (0.7,)  # what blocking leaves of a score, for each fold or for all
-    of_pair: float = 1.0  # what blocking leaves of the pair term, as a part of `kept`
+    of_pair: float = 1.0  # factor on `kept` for the pair term
     of_answer: float = 0.0  # share of the answer effects that blocking does not damage
     answer: float = 1.0  # standard deviation of the answer effects
     noise: float = NOISE  # standard deviation of each score's own noise
-    lasting: float = 0.5  # share of its variance that is still there with E_Q blocked
-    ceiling: float = np.inf  # size to which scores are squeezed
+    lasting: float = 0.5  # share of the noise variance that is the same with E_Q blocked
+    ceiling: float = np.inf  # bound of the absolute scores, which tanh squeezes
     after: bool = False  # whether damage comes after the squeeze
-    unequal: float = 0.0  # by how much, at most, `kept` differs from pair to pair
+    unequal: float = 0.0  # largest deviation of a pair from `kept`
     # By how much the answer effects are larger, and the pair terms smaller, where more is kept.
     tied: tuple[float, float] = (0.0, 0.0)
     same_frame: float = 0.0  # share of pairs whose questions differ in E_Q alone
@@ -52,12 +52,12 @@ class Passage:
 
     def side(self, random: Rng, side: str, pair: float, n: int) -> Values:
         """Simulate the pairs of one side."""
-        # Pairs of one frame, and each second pair of two that mirror each other.
+        # Indices of the pairs with one frame, and of the second of each two mirrored pairs.
         same = np.arange(round(self.same_frame * n))
         second = len(same) + 1 + 2 * np.arange(round(self.mirrored * n / 2))
         fold = random.choice(FOLDS, size=n)
         fold[second] = fold[second - 1]
-        more = random.uniform(-1, 1, size=n)  # kept than of other pairs
+        more = random.uniform(-1, 1, size=n)  # deviation from `kept`, in units of `unequal`
         texts, effect = claim_worlds.answers(random, n, self.texts)
         texts[:, second], effect[:, second] = texts[:, second - 1], effect[:, second - 1]
         answer = MEANS[side] + self.answer * effect * (1 + self.tied[0] * more)
@@ -93,7 +93,7 @@ class Passage:
         return self.squeezed(kept * inside + (1 - kept) * self.of_answer * answer[ANSWER])
 
     def squeezed(self, scores: np.ndarray) -> np.ndarray:
-        """Return scores that lie below the ceiling."""
+        """Squeeze scores below the ceiling."""
         return scores if np.isinf(self.ceiling) else self.ceiling * np.tanh(scores / self.ceiling)
 
     def asked(
@@ -153,7 +153,7 @@ EDGE: dict[str, Passage] = {
     "a fifth passes, of each of fourteen another share": replace(FIFTH, varies=True, texts=14),
     "a fifth passes, 0.2 of one frame, 0.2 mirrored": replace(FIFTH, same_frame=0.2, mirrored=0.2),
 }
-"""Worlds in which blocking takes just as much as a claim needs more than."""
+"""Worlds in which blocking takes exactly a fifth. The claim requires more than a fifth."""
 UNTELLABLE: dict[str, Passage] = {
     "answer term kept at .9, pair term at .6": Passage(kept=(0.9,), of_pair=2 / 3),
     "half of the answer effects are not damaged": replace(EVEN, of_answer=0.5),

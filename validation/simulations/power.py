@@ -1,18 +1,18 @@
-"""Measure how often a signal is called if probe and text know the same, or the probe knows more.
+"""Measure how often `signal` is claimed if the probe knows no more than the text, or if it does.
 
     python -m validation.simulations.power [--tries 200]
 
-A world has answers whose texts hold some of 90 features. 60 of them tell whether an answer is
-wrong. A hidden state is a noisy linear image of these, so it knows nothing that is not in the text.
-`towards` says how strongly the image leans to the direction that tells. It is chosen so that the
-mean AUC of trained probes is the mean AUC of trained floors. With `beyond`, the state also knows
-something that is in no text. Probe and floor are trained as in a cell, and judged by
+A world has answers whose texts hold some of 90 features. Of these, 60 predict whether an answer is
+wrong. A hidden state is a noisy linear image of the 60, so it knows nothing that is not in the
+text. `towards` is the strength in this image of the direction that predicts the label. It is chosen
+so that probes and text models have the same mean AUC. `beyond` is the weight of something that the
+state knows and no text tells. Probe and text model are trained as in a cell, and judged by
 `strength.of_scores`. `Signal` is such a world at 28 layers, for `claims`.
 
-The columns are the mean gain in AUC and the share of data sets in which a signal is called: with
-probe and floor held fixed, with the interval widened by their refits (the rule), and by the formula
-of `anchorscope.probes.power`; then the factors by which refits widen the interval (median), and by
-which the gain varies more over data sets than with fixed models.
+The columns are the mean gain in AUC, and the share of data sets with a signal: with both models
+fixed, with intervals widened by refits (the rule), and by the formula in `probes.power`.
+`widened` is the median factor by which refits widen the interval, and `varies` the spread of the
+gain over data sets, relative to its standard error with fixed models.
 """
 
 import argparse
@@ -26,29 +26,29 @@ import torch
 from anchorscope.probes import bands, fitting, floors, power, samples, scores, strength
 
 TELLING, OTHER, WIDTH = 60, 30, 48
-"""Features of the text that tell, and others; units of a state."""
+"""Numbers of features that predict the label, of other features, and of units of a state."""
 STRENGTH, NOISE = 1.5, 0.5
 SIZES = {57: 900, 130: 900, 400: 900, 900: 1800}
-"""Right answers, and samples in all."""
+"""Number of right answers → number of samples."""
 TOWARDS = {57: 0.856, 130: 1.044, 400: 1.356, 900: 1.481}
 BEYOND = {
     0.0: dict.fromkeys(SIZES, 0.0),
     0.05: {57: 0.752, 130: 0.812, 400: 0.801},
     0.1: {57: 1.043, 130: 1.177},
 }
-"""By the mean gain that they make, and the number of right answers."""
+"""Mean gain in AUC → number of right answers → `beyond`."""
 PROBE = {"inner_folds": 3, "grid": [1e-3, 0.01, 0.1, 1.0]}
 
 
 @dataclass(frozen=True)
 class World:
-    """Features that texts hold, and their images in the states."""
+    """Features of texts, their image in the states, and what they say about the label."""
 
-    weights: np.ndarray  # of the telling features on the logit of *wrong*, [TELLING]
+    weights: np.ndarray  # of the predictive features in the logit of *wrong*, [TELLING]
     share: np.ndarray  # of the texts that hold a feature, [TELLING + OTHER]
-    image: np.ndarray  # of the telling features in a state, [TELLING, WIDTH]
+    image: np.ndarray  # linear map from the predictive features to a state, [TELLING, WIDTH]
     hidden: np.ndarray  # direction of what no text tells, [WIDTH]
-    beyond: float  # its weight on the logit
+    beyond: float  # weight in the logit of what no text tells
 
     @classmethod
     def of(cls, towards: float, beyond: float) -> "World":
@@ -88,7 +88,7 @@ class World:
 
 
 def judged(world: World, right: int, n: int, seed: int, draws: int = 400) -> dict[str, float]:
-    """Return the gain in one data set, and how far it is above 0."""
+    """Return a data set's gain in AUC, its standard error, verdicts, and the factor by refits."""
     texts, states, z = world.draw(np.random.default_rng(seed), right, n)
     ids = [f"{i:05}" for i in range(n)]
     answers = pd.DataFrame({"id": ids, "question": ids, "component": ids, "label": z})
@@ -103,7 +103,7 @@ def judged(world: World, right: int, n: int, seed: int, draws: int = 400) -> dic
 def evidence(
     states: np.ndarray, texts: np.ndarray, answers: pd.DataFrame, seed: int, draws: int
 ) -> tuple[Any, ...]:
-    """Train probe and floor, and return the arguments of `strength.of_scores`, the refits last.
+    """Train probe and text model. Return the arguments of `strength.of_scores`, the refits last.
 
     `states` are hidden states [layers, n, width], `texts` the features of the texts [n, features].
     Each sample is scored at the layer that its outer fold chose.
@@ -138,7 +138,7 @@ LAYERS, DRAWS = 28, 200
 ALIKE = 0.7  # share of the variance of further noise that is the same at all layers
 TOWARDS_ANY = {57: 0.92, 400: 1.68}
 BEYOND_ANY = {0.0: 0.0, 0.05: 0.8, 0.09: 1.2}
-"""Counterparts of `TOWARDS` and `BEYOND` for 28 layers; the latter has 400 right answers."""
+"""`TOWARDS` and `BEYOND` for 28 layers. `BEYOND_ANY` is for 400 right answers."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Signal:
     gain: float = 0.0
 
     def p(self, seed: int) -> float:
-        """Return p of the claim on one data set. Two samples of a subject share some noise."""
+        """Return the claim's p-value on one data set. Two samples of a subject share some noise."""
         n = SIZES[self.right]
         world = World.of(TOWARDS_ANY[self.right], BEYOND_ANY[self.gain])
         random = np.random.default_rng(seed)

@@ -1,9 +1,9 @@
-"""Simulate a null to measure how much selection alone separates the two groups of ΔP.
+"""Measure how much selection alone separates ΔP of the Q- and A-Anchored groups, in a null.
 
     python -m validation.simulations.selection [--samples 40000]
 
-In the null, Δlogit is noise of one size, independent of the sample. ΔP of the samples that flip (Q)
-and of those that do not (A) is in percentage points. Without selection, Q − A would be 0.
+In the null, Δlogit is noise with the same distribution for all samples. Columns `Q` and `A` are ΔP
+of the samples that flip and that do not, in percentage points. Without selection, Q − A would be 0.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def simulate(probe: str, noise: str, n: int, seed: int) -> tuple[pd.DataFrame, p
 
 
 def selection(probe: str, noise: str, n: int, seed: int = 0) -> dict[str, float]:
-    """Measure the share of flips, ΔP of `Q` and `A`, and `probe_auc`, by the code of curves."""
+    """Return the share of flips, the probe's AUC, and ΔP of Q, A and their difference."""
     points = table(curve.curve, *simulate(probe, noise, n, seed), draws=2).set_index("anchor")
     q, a = points.loc[["Q", "A"], "delta_p"]
     return {**points.loc["Q", ["share", "probe_auc"]], "Q": q, "A": a, "Q - A": q - a}

@@ -1,4 +1,4 @@
-"""Simulated worlds like `blind_worlds`, by another author who had not seen the rules.
+"""Simulated worlds like `blind_worlds`, by another author who had not seen the rules of claims.
 
 They also have scores with the exact question tokens (E_Q) blocked, as in `passage_worlds`. Each
 fold's probe has a gain and a threshold of its own. Log-probabilities rise with the fit of an answer
@@ -16,14 +16,14 @@ from validation.simulations.claim_worlds import Rng, Values, World
 N_KINDS = 4  # kinds of question: pairs are made inside a kind, and inside a fold
 N_FOLDS = 5
 N_ANSWERS = 25  # of each kind
-SPARE = 60  # subjects more than pairs
+SPARE = 60  # number of subjects beyond the number of pairs
 
 Scores = tuple[np.ndarray, np.ndarray]
 """Scores, clean and with E_Q blocked, [subjects, answers] each."""
 
 
 def draw_popularity(rng: Rng) -> np.ndarray:
-    """Draw each answer's log-popularity, so that its frequency in its kind is about rank^-.6."""
+    """Draw the log-popularity of answers, whose frequency in a kind is about rank^-.6."""
     one = -0.6 * np.log(np.arange(1, N_ANSWERS + 1))
     return np.tile(one - one.mean(), N_KINDS) + rng.normal(0, 0.2, N_KINDS * N_ANSWERS)
 
@@ -35,15 +35,15 @@ def draw_answers(rng: Rng, kind: np.ndarray, popularity: np.ndarray) -> np.ndarr
 
 
 def groups(m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the kinds and folds of `m` subjects, in turn."""
+    """Return the kind and the fold of each of `m` subjects, dealt out in turn."""
     number = np.arange(m)
     return number % N_KINDS, number // N_KINDS % N_FOLDS
 
 
 def cast_of(rng: Rng, of: Sequence[np.ndarray], among: Sequence[tuple[np.ndarray, int]]) -> Cast:
-    """Draw a cast `of` golds, own answers and popularity.
+    """Draw the pairs of a cast. `of` has golds, own answers and popularity.
 
-    `among` holds subjects and the number of their pairs, which are of one kind and fold each.
+    `among` has subjects and the number of their pairs. A pair shares kind and fold.
     """
     (gold, own, popularity), pairs = of, []
     kind, fold = groups(len(gold))
@@ -80,7 +80,7 @@ def question_effect(rng: Rng, cast: Cast) -> np.ndarray:
 
 
 def draw_noises(rng: Rng, cast: Cast, size: float, kept: float = 0.8) -> Scores:
-    """Draw the noise of scores, clean and blocked. `kept` is the correlation of the two."""
+    """Draw the noise of clean and of blocked scores, whose correlation is `kept`."""
     plain, fresh = size * rng.normal(size=(2, *cast.shape))
     return plain, kept * plain + np.sqrt(1 - kept**2) * fresh
 
@@ -118,7 +118,7 @@ def doubt_lifted(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 
 
 def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
-    """Return scores that lose a share per blocked token and weigh the fit after long names."""
+    """Return scores that weigh the fit more, and lose more by blocking, after long names."""
     tokens = rng.integers(1, 7, (len(cast.gold), 1))
     rare = tokens / 3.5
     answer = rng.normal(0, 0.6, cast.shape[1])
@@ -128,7 +128,7 @@ def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 
 
 def damaged_attention(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
-    """Return scores that lose two fifths of all but two thirds of the answer's part."""
+    """Return scores that lose two fifths of every part except one part of the answer."""
     local, carried = rng.normal(0, [[0.5], [0.35]], (2, cast.shape[1]))
     noise, noise_blocked = draw_noises(rng, cast, 0.35)
     by_attention = 0.25 * fit + carried + 0.6 * question_effect(rng, cast)
@@ -163,8 +163,8 @@ def sums(
 def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     """Simulate scores that read how plausible an answer is under any wording.
 
-    The model says what is likeliest in this wording, so own answers had good luck, and golds of
-    wrong answers bad luck. Blocking takes a fifth of all.
+    The model gives the likeliest answer in this wording. So own answers are likelier than they are
+    plausible, and golds of wrong answers less likely. Blocking takes a fifth of all.
     """
     kind, _ = groups(8 * max(n_right, n_wrong) + 600)
     popularity = draw_popularity(rng)
@@ -194,8 +194,8 @@ NO_TRUTH: dict[str, World] = {
     ),
     "own answers said by luck": own_answers_said_by_luck,
 }
-"""Question and answer interact, and nothing of it passes through E_Q. Golds fit less than own
-answers, so `truth` is false."""
+"""Question and answer interact, and nothing of the interaction passes through E_Q. Golds fit less
+than own answers, so `truth` is false."""
 HALF: dict[str, World] = {
     # Answers hardly differ in their part, and half of the noise is drawn anew, so the answer's part
     # can look as damaged as the comparison.
