@@ -132,14 +132,14 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_allocated(run, 
 @pytest.mark.parametrize("limit", [700, 3_000, 0])
 def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatch, limit):
     """Passes of more tokens than the limit run out of memory."""
-    called = runner._called
+    called = runner._pass_batch
 
     def passed(loaded: Any, batch: Any, *given: Any) -> Any:
         if batch.tokens(batch.samples) > limit:
             raise torch.OutOfMemoryError
         return called(loaded, batch, *given)
 
-    monkeypatch.setattr(runner, "_called", passed)
+    monkeypatch.setattr(runner, "_pass_batch", passed)
     monkeypatch.setattr(cli_like, "SOUGHT_ON", ("cpu",))
     said = run("selftest", "--like", "near", "--configfile", str(quick))
     if not limit:
