@@ -181,9 +181,9 @@ def measure(
     Args:
         model: A causal language model of a known family, with `sdpa` or `eager` attention.
         tokenizer: Its fast tokenizer.
-        table: A frame, or a list of dicts, with a row for each question: `question`, `answers` (a
-            text or a list), and any other field of a dataset in the config. Other columns are
-            ignored.
+        table: A frame, or a list of dicts, with a row for each question. Its columns are
+            `question`, `answers` (a text or a list), and any other field that the config allows for
+            a dataset. Further columns are ignored.
         prompt: Name of the prompt style, see `styles.STYLES`. The default is `few_shot`; a
             tokenizer with a chat template has no default.
         examples: Worked examples for styles that show them, rows of the same columns. Rows that

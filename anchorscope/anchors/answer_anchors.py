@@ -4,14 +4,15 @@ The finder does not see gold answers. It uses one procedure for every reply: ski
 and a repeated question, then take the first of these that applies:
 
 1. a "yes" or "no" at the start, if the question asks for it;
-2. the one date or number that the sentence adds to "when" or "how many";
-3. the words after the first is/was/are/were, if the words before it hold no name or number that
-   the question lacks; "called" or "born in" is skipped, a relative clause or preposition ends them;
+2. the only new date or number (not in the question), if the question asks "when" or "how many";
+3. the words after the first is/was/are/were, up to a relative clause or preposition and without
+   an opening "called" or "born in", unless a new name or number stands before the verb;
 4. everything up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").
 
 Articles, quotation marks and closing punctuation are removed. Prompts show how short an answer
-should be, so nothing else is removed. `Anchor.sure` is False if the span may contain more than the
-answer: long answers, clauses, and spans that continue with a preposition or repeat the question.
+should be, so the finder shortens no further. `Anchor.sure` is False if the span may contain more
+than the answer: long answers, clauses, and spans that continue with a preposition or repeat the
+question.
 """
 
 import re
@@ -190,7 +191,7 @@ def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) 
 
 
 def _refuses(sentence: str, text: str, question: str) -> bool:
-    """Return whether a sentence says that the answer is unknown, or only what it is not."""
+    """Return whether a sentence gives no answer: "It is unknown", or only "It is not Paris"."""
     plain = _hidden(sentence)
     refused = _REFUSES.search(plain) or (not asks_yes_no(question) and _DENIES.search(plain))
     return bool(refused) and _in_small(text) and not _REFUSES.search(question)
@@ -262,7 +263,7 @@ def _cut(reply: str, start: int) -> int:
 
 
 def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
-    """Find the one date or number that a sentence adds to a question that asks for one."""
+    """If the question asks for a date or number, find the only one that the sentence adds."""
     end = sentence_end(reply, start)
     by_number = _ASKS_NUMBER.search(question) and _CLAUSE.search(reply, start, end)
     pattern = english.DATE if _ASKS_DATE.search(question) else english.NUMBER if by_number else None
@@ -317,7 +318,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _without_quotes(text: str, start: int, end: int) -> tuple[int, int]:
-    """Trim a quotation mark or bracket whose partner is missing or at the other edge."""
+    """Trim an outer pair of quotation marks or brackets, or an edge mark without a partner."""
     if start >= end:
         return start, end
     first, last, inside = text[start], text[end - 1], text[start + 1 : end - 1]
@@ -358,7 +359,7 @@ def _adds(text: str, question: str) -> bool:
 
 
 def _stems(text: str, *, function: bool = False) -> frozenset[str]:
-    """Return the words of a text without endings; function words only if `function` is set."""
+    """Return the words of a text without endings. `function` includes function words."""
     words = [word.lower().replace("’", "'").removesuffix("'s") for word in _WORD.findall(text)]
     chosen = [word for word in words if function or word not in english.FUNCTION]
     return frozenset(_ENDING.sub("", part) for word in chosen for part in word.split("-"))

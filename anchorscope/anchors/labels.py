@@ -1,10 +1,10 @@
 """Decide whether an answer matches a gold answer. The label z is 0 if it does, else 1.
 
 Both texts are normalised as in SQuAD. Further rules, which SQuAD lacks, cover the order of a date,
-spaces between initials, accents, signs in numbers, a number spelt twice, and the forms that
-`spelling` unifies. Gold answers are trimmed like answers. Words that an answer denies do not count.
-In a script without spaces between words, a word ends at a change of script, at punctuation, or
-beside a character that joins words (`_JOINTS`).
+spaces between initials, accents, signs in numbers, a number spelt twice ("twelve (12)"), and the
+forms that `spelling` unifies. Gold answers are trimmed like answers. Words that an answer denies do
+not count. In a script without spaces between words, a word ends at a change of script, at
+punctuation, and before and after a particle or the like (`_JOINTS`).
 """
 
 import re
@@ -96,9 +96,9 @@ def matches(answer: str, golds: Iterable[str]) -> bool:
     """Return whether the answer equals a gold, or contains a long enough one as whole words.
 
     Both sides are normalised and compared, then compared again after `respell`. Each gold is tried
-    unchanged and `trimmed` like E_A. A remark in brackets is trimmed only from the first gold. The
-    others are aliases, where it tells meanings apart: "Jim Grant (author)". Denied words of the
-    answer ("not Paris") match no gold, unless the gold denies something, too ("Not Fade Away").
+    unchanged and `trimmed` like E_A. A remark in brackets is trimmed only from the first gold. In
+    the aliases after it, such a remark tells meanings apart: "Jim Grant (author)". Denied words of
+    the answer ("not Paris") match no gold, unless the gold has a denial, too ("Not Fade Away").
     """
     spans = ((gold, trimmed(gold, bracket=place == 0)) for place, gold in enumerate(golds))
     forms = ((gold, gold[slice(*span)]) for gold, span in spans)
@@ -164,7 +164,7 @@ def _readings(answer: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _without_denials(answer: str) -> str:
-    """Remove the words that an answer denies, to the end of each clause.
+    """Remove denied words: in each clause, all from the first word that denies to the end.
 
     "X is not Y" loses X as well, since the model gives neither X nor Y as its answer.
     """
@@ -181,7 +181,7 @@ def _without_denials(answer: str) -> str:
 
 
 def _contains(text: str, words: str) -> bool:
-    """Return whether a text contains words as whole words; not "1.5" in "1.5 million"."""
+    """Return whether a text contains whole words. "1.5 million" does not contain "1.5"."""
     if f" {words} " not in f" {text} ":
         return False
     return bool(re.search(rf"(?<!\S){re.escape(words)}(?!\S|{_OTHER_NUMBER})", text))

@@ -101,7 +101,7 @@ def _run_end(words: Sequence[Word], i: int) -> int:
 
 
 def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
-    """Return whether a name continues after small word j. `and` joins words, not two names."""
+    """Return whether a name goes on after word j: `wrote War and Peace`, not `both Ann and Bob`."""
     lower = words[j].lower
     if lower in english.CONNECTORS:
         return True

@@ -1,4 +1,4 @@
-"""Find the words of a question that ask for the property, and names without capitals.
+"""Find the words that ask for the property, and the names in a query, a question without capitals.
 
 Verbs, prepositions and words before titles show where a name ends: `who wrote emma in 1815`.
 """
@@ -15,10 +15,10 @@ LONGEST_NAME = 0.8  # largest share of a question's words in one phrase
 def property_candidates(
     words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
 ) -> list[Span]:
-    """Return spans of words outside the names `taken`: words that ask for the property, and others.
+    """Return spans outside the names `taken`: of words that ask for the property, and of the rest.
 
-    In a question without names (`with_subject`), the others are possible subjects. Otherwise they
-    are property spans of the lowest rank.
+    With `with_subject`, no name is the subject, so the rest becomes possible subjects. Without it,
+    the rest becomes property spans of the lowest rank.
     """
     free = {i for i, w in enumerate(words) if is_free(Span(w.start, w.end, "", ""), taken)}
     property_words = _property_words(words, free)
@@ -99,7 +99,7 @@ def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list
 
 
 def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> bool:
-    """Return whether the phrase after `who is` is the subject: it has no `the` and no `of`."""
+    """Return whether a subject begins at word i: `who is jack black`, not `who is king of siam`."""
     between = [w.lower for w in words[wh + 1 : i]]
     bare = len(between) == 1 or between[1:] in (["a"], ["an"])
     if not (i in free and bare and between[0] in english.AUXILIARIES):
@@ -111,7 +111,7 @@ def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> b
 
 
 def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
-    """Return the indices of each run of neighbouring words of one rule, cut at punctuation."""
+    """Group neighbouring words with the same rule into runs of indices, cut at punctuation."""
     runs: list[list[int]] = []
     for i in sorted(rules):
         if not words[i].breaks and rules.get(i - 1) == rules[i]:
@@ -134,7 +134,7 @@ def verblike(word: Word) -> bool:
 
 
 def acts(word: Word) -> bool:
-    """Return whether a word may be a verb, at a place in a query where a verb is likely."""
+    """Return whether a word may be a verb in a query: a `verblike` word, or one such as `stop`."""
     stem = word.lower.removesuffix("s").removesuffix("ing")
     return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(english.QUERY_VERBS)
 
@@ -164,7 +164,7 @@ def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range]
 
 
 def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], list[range], set[int]]:
-    """Return the subject of a stretch, its other phrases and the verbs between them."""
+    """Split a stretch: return its subject (at most one phrase), its other phrases, its verbs."""
     before_title = range(start, _title(words, start, end))
     opening = next((i for i in before_title if words[i].lower in english.AUXILIARIES), None)
     verb = None if opening is None else _main_verb(words, opening, end)
@@ -216,7 +216,7 @@ def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
 
 
 def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
-    """Cut a stretch at prepositions, but not inside an announced title."""
+    """Cut a stretch into phrases (see `_cuts`). A title at its end (see `_title`) stays whole."""
     title = _title(words, start, end)
     cuts = [i for i in range(start, title) if _cuts(words, i)]
     inner = [range(a, b) for a, b in pairwise([start, *cuts, title])]
@@ -257,7 +257,7 @@ def _cuts(words: Sequence[Word], i: int) -> bool:
 
 
 def _trimmed(words: Sequence[Word], run: range) -> range:
-    """Trim the small words at both ends of a run that are no part of a title."""
+    """Trim small words at both ends of a run, except words that belong to a title."""
     start, end = run.start, run.stop
     while start < end and _falls_off(words, start, run.start):
         start += 1

@@ -1,10 +1,10 @@
 """Find E_Q, the words of a question that name subject and property, as character spans.
 
-The *metadata* finder is used if the dataset names the subject. The *offline* finder reads the
-question, and titles that its row has, with short lists of English words and no model. It marks the
-titles, quoted text, capitalised runs, phrases without capitals, and the words that ask for the
-property. A user's *own* anchors, the entries of a column, replace both. No finder sees gold
-answers, model answers or labels.
+The *metadata* finder is used if the dataset names the subject. The *offline* finder uses no model,
+only the question, the titles in its row, and short lists of English words. It marks the titles,
+quoted text, capitalised runs, phrases without capitals, and the words that ask for the property. A
+column with the user's *own* anchors replaces both finders. No finder sees gold answers, model
+answers or labels.
 """
 
 import re
@@ -50,16 +50,16 @@ def find(
 
     Args:
         question: The text of the question.
-        subject: Name of the subject. All its occurrences and the property are marked, whatever
-            their length. Without a subject, or if it does not occur, the offline finder marks at
-            most half of the words (see `within_half`).
+        subject: Name of the subject. If it occurs in the question, all its occurrences and the
+            property are marked, with no limit on the number of words. Otherwise the offline finder
+            marks at most half of the words (see `within_half`).
         property: Name of the property.
         titles: Titles of the row, for instance of its supporting articles.
         own: The user's own anchors, see `own_spans`. With them, no finder runs.
 
     Returns:
         Spans in order, none overlapping, without white space or punctuation at an edge. Empty if
-        nothing is found, and for a question of more than `LONGEST` words without `own`.
+        nothing is found. The finders find nothing in a question of more than `LONGEST` words.
     """
     if own is not None:
         return own_spans(question, own)[0]
@@ -110,8 +110,8 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
 
     An entry is a text, a pair [start, end] of characters, or a mapping. A mapping has `text`, or
     `start` and `end`, and optionally `role` (`subject`, the default, or `property`). A text marks
-    its first occurrence that no earlier entry has taken. Whole words are preferred to parts of
-    words, then equal case to other case. White space at edges is left out.
+    its first occurrence that no earlier entry has taken. It is searched as whole words, else as
+    parts of words; in its own case, else in any case. White space at edges is left out.
 
     Returns:
         The spans in order, overlapping ones united under the role of the first; and
@@ -164,10 +164,10 @@ def _is_whole(number: Any) -> bool:
 def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]) -> list[Span]:
     """Return the best candidates that fit into half of the question's words, in order.
 
-    A name is kept whole or not at all. Only the first name may be more than half of the words, up
-    to the share `LONGEST_NAME`. A longer one is thinned to its content words. A phrase that asks
-    for the property keeps its last words that fit into half of the words and half of the estimated
-    tokens, so that a random knockout of as many other tokens is possible.
+    A name is kept whole or not at all. Only the first name may exceed half of the words. If it
+    exceeds the share `LONGEST_NAME`, only its first content words are kept. A phrase that asks for
+    the property is cut to its last words, until E_Q has at most half of the question's words and
+    estimated tokens. A random knockout of as many other tokens is then possible.
     """
     starts, ends = zip(*word_places(question), strict=True)
 
@@ -218,8 +218,8 @@ def _tail(
 ) -> list[Span]:
     """Return the longest end of a span that fits into `pieces` estimated tokens.
 
-    English puts the head of a noun phrase at its end. If not even the last word fits, return that
-    word, or nothing if there are `others`.
+    English puts the head of a noun phrase at its end. If even the last word alone is too long,
+    return nothing if `others` were chosen before, else this word.
     """
     for word in words:
         if _pieces(question[word.start : span.end]) <= pieces:

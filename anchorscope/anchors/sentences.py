@@ -2,11 +2,12 @@
 
 A full stop ends a sentence if white space, a closing quote or the end of the text follows, unless
 it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."), a
-title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
-then it ends the sentence if a word such as "It" or "The" follows ("U.S. It is ..."), and always if
-a space stands before it. `!` and `?` end a sentence unless a small letter follows ("Panic! at
-the"). "The" and "A" after an abbreviation, and any word after `!`, continue a title if all words
-that follow in the sentence have capitals ("Portugal. The Man", "Mamma Mia! Here We Go Again").
+title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). An
+abbreviation, too, ends a sentence if a word such as "It" or "The" follows ("U.S. It is ..."). A
+full stop after a space belongs to no abbreviation. `!` and `?` end a sentence unless a small letter
+follows ("Panic! at the"). A title may go on with "The" or "A" after a full stop, and with any word
+after `!`, if all words up to the end of the sentence have capitals ("Portugal. The Man", "Mamma
+Mia! Here We Go Again").
 """
 
 import re
@@ -49,7 +50,7 @@ def sentence_end(text: str, start: int) -> int:
 
 
 def _ends(text: str, place: int) -> bool:
-    """Return whether a line or sentence ends with a character (rules: module docstring)."""
+    """Return whether the character at `place` ends a line or sentence, see module docstring."""
     mark = text[place]
     if mark in NEWLINES + _UNSPACED_MARKS:
         return True

@@ -52,14 +52,14 @@ SCALE = either(_SCALES)
 
 
 def _number(words: re.Match[str]) -> str:
-    """Write a number in words, up to 99, in digits. An ordinal ends in "th": "21th"."""
+    """Turn a number in words, up to 99, into digits: "forty-two" → "42", "first" → "1th"."""
     parts = re.split(r"[\s-]", words[0].lower())
     value = sum(_CARDINALS.get(part) or _ORDINALS.get(part, 0) for part in parts)
     return f"{value}th" if parts[-1] in _ORDINALS else str(value)
 
 
 def _scaled(number: re.Match[str]) -> str:
-    """Write a number with words such as "million" in digits."""
+    """Turn a number with words such as "million" into digits: "1.5 million" → "1500000"."""
     value = Decimal(number[1].replace(",", ""))
     for word in re.findall(r"\w+", number[2].lower()):
         value *= _SCALES[word]
@@ -106,9 +106,9 @@ def folded(text: str) -> str:
 
 
 def keep_signs(text: str) -> str:
-    """Replace signs of numbers (point, minus, slash) and names by symbols that are no punctuation.
+    """Replace signs in numbers ("1.5", "-5") and names ("C#") by symbols that are no punctuation.
 
-    "1.5", "-5" and "C#" then still differ from "15", "5" and "C" after punctuation is removed.
+    These texts then still differ from "15", "5" and "C" after punctuation is removed.
     """
     for pattern, sign in _SIGNS:
         text = pattern.sub(sign, text)

@@ -98,8 +98,8 @@ def char_spans(
     """Decode token by token; return the text of `ids` and the characters [start, end) of each.
 
     A character whose bytes lie in several tokens belongs to each of them. `context` holds the last
-    few tokens before `ids`. With it, the first token keeps its leading space. Decoders that add a
-    dummy prefix would drop this space at the start of a text.
+    few tokens before `ids`. Some decoders drop a space at the start of a text. With `context`, the
+    first token of `ids` is not at the start, and keeps its leading space.
     """
     every = [*context, *ids]
     done = len(context)  # tokens up to here are decoded to complete characters
@@ -156,7 +156,7 @@ def cut(
     spans: Offsets,
     context: Sequence[int],
 ) -> tuple[int, ...] | None:
-    """Shorten `ids` so that they decode to `text`, a prefix of their text.
+    """Shorten `ids` so that they decode to `text`, the beginning of what they decode to now.
 
     If `text` ends inside a token, as few ids as possible are replaced at the end. Return None if no
     ids decode to exactly `text`. For `spans` and `context` see `char_spans`.

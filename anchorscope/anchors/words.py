@@ -136,7 +136,7 @@ def words_of(question: str) -> tuple[Word, ...]:
 
 
 def _joins(text: str, between: str) -> bool:
-    """Return whether a name may continue after a colon, or with a rank after a comma."""
+    """Return whether a name may go on with `text` after a break: "Trek: First", "Palmer, Jr."."""
     if between == ": ":
         return text[:1].isupper()
     return between == ", " and (text.lower() in RANKS or bool(_ORDINAL.fullmatch(text)))

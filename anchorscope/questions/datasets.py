@@ -37,8 +37,8 @@ def prepare(
 ) -> Prepared:
     """Load, normalise and sample one dataset. A world is not sampled.
 
-    `dataset` is an entry of the catalogue. `hold_back` keeps rows for worked examples out of the
-    sample if too few rows would be left outside.
+    `dataset` is an entry of the catalogue. `hold_back` makes the sample smaller if too few rows
+    would be left for worked examples.
 
     Raises:
         AnchorscopeError: The dataset is unavailable or unreadable, a column is missing, or there is
@@ -72,7 +72,7 @@ def prepare(
 def whole(facts: pd.DataFrame, seed: int) -> Prepared:
     """Prepare all facts of a calibration world as questions, without sampling.
 
-    `facts` has the columns of `world.facts`, and may have others that are fields of a dataset.
+    `facts` has the columns of `world.facts`. A further column is the field of its name.
     """
     fields = {name: name for name in facts.columns if name != "planned"}
     rows: list[Any] = facts.to_dict("records")

@@ -1,4 +1,4 @@
-"""Read the cells of a dataset's row by the names of the schema, and check their types."""
+"""Find the cell of each field (`question`, `answers`) in a dataset's row, and check its type."""
 
 import ast
 import hashlib
@@ -43,7 +43,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class RowCells:
-    """The cells of one row by the names of the schema.
+    """The cells of one row. `fields` maps each name, such as `answers`, to a column of the row.
 
     Methods raise an AnchorscopeError for a cell of a wrong type.
     """
@@ -110,7 +110,7 @@ class RowCells:
         return LABELS[text.lower()]
 
     def anchors(self, question: str) -> list[dict[str, Any]] | None:
-        """Return the user's own anchors as places in the question, or None without any."""
+        """Return the user's own anchors as places in the question, or None if the row has none."""
         value = self._value("anchors")
         entries = self._parsed("anchors", value) if isinstance(value, str) else value
         if not isinstance(entries, list):  # a single entry, or nothing
@@ -189,7 +189,7 @@ def column_paths(fields: Fields) -> Iterator[tuple[str, str]]:
 def check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
     """Refuse a dataset without rows, or with a column that is missing in all rows.
 
-    A column that only some rows lack is empty there.
+    If only some rows lack a column, their cells count as empty.
     """
     if not rows:
         do = "check the file, or the split"
@@ -251,7 +251,7 @@ def _flat(items: list[Any]) -> Iterator[Any]:
 
 
 def _parsed_list(text: str) -> list[Any] | None:
-    """Parse a list in JSON, as in PopQA, or in Python, as in CSV files of pandas; else None."""
+    """Return the list that a text spells in JSON (PopQA) or Python (CSV by pandas), else None."""
     if text.startswith("[") and text.endswith("]"):
         for parse in (json.loads, _python):
             with suppress(*UNREADABLE):

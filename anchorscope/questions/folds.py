@@ -13,10 +13,7 @@ MOST_SALTS = 1000  # most salts that `assign` tries
 
 
 def key(text: object) -> str | None:
-    """Return the key by which texts are compared: letters and digits, case-folded.
-
-    Return None for an empty text.
-    """
+    """Return the key that compares texts: letters and digits, case-folded; None if empty."""
     if text is None or text is pd.NA or text != text:  # NaN differs from itself
         return None
     folded = unicodedata.normalize("NFKC", str(text)).casefold()
@@ -64,7 +61,7 @@ def linked(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
 
 
 def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
-    """Name the connected component of each row by the smallest `key` of its texts, object [n].
+    """Name each row's connected component by the smallest `key` of its rows' texts, object [n].
 
     Rows are linked by `components(texts, *columns)`. Equal texts link rows, so no two components
     share a name.
@@ -78,10 +75,10 @@ def assign(
 ) -> tuple[np.ndarray, int]:
     """Assign a fold to each sample.
 
-    A fold is a hash of seed, salt and component name. Other samples affect only the salt, which is
-    the first one for which every fold contains right and wrong answers and leaves both outside for
-    training. If there are too few components for that, the salt is the first one for which no fold
-    is empty and every fold leaves right and wrong answers outside.
+    A fold is a hash of seed, salt and component name. Other samples affect only the salt: the first
+    of 0, 1, 2, … for which right and wrong answers lie both inside and outside of every fold. With
+    too few components for that, it suffices that no fold is empty, and that right and wrong answers
+    lie outside of every fold, for training.
 
     Args:
         component: Name of each sample's component, [n].

@@ -59,8 +59,8 @@ def build(
         anchors: Parts of E_Q, `subject+property` or `subject`.
         examples: Maximum number of worked examples.
         seed: Seed of the choice of examples.
-        around: Text around questions by relation, instead of the style's. Missing relations get the
-            first one.
+        around: Relation → text around its questions, instead of the style's text. A relation that
+            is missing here gets the first text.
 
     Returns:
         A table with the columns `COLUMNS` and a row per question; and its counts. Their notes give
@@ -91,7 +91,7 @@ def build(
 
 
 def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFrame:
-    """Return the first `limit` questions; `offline` clears subject, property, titles, anchors."""
+    """Return the first `limit` questions, without metadata and anchors if `finder` is `offline`."""
     questions = sampled.head(limit) if limit else sampled
     if finder == "offline":
         unknown: dict[str, Any] = dict.fromkeys(("subject", "property", "anchors"))
@@ -110,7 +110,7 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
 
 
 def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the candidates for worked examples, or raise an AnchorscopeError without any."""
+    """Return the candidates for worked examples, or raise an AnchorscopeError if there are none."""
     if few_shot is None or few_shot.empty:
         what = "no few-shot example is left: none may share question or subject with the sample"
         where = "the rows outside the sample"
@@ -125,7 +125,7 @@ def _shown(
     """Return the worked examples for questions of a relation.
 
     Chat models tend to repeat an example's answer, especially for a question of the same relation.
-    In a chat, other relations than the question's therefore come first, with different answers.
+    So a chat shows examples of other relations first, and shows no answer twice.
     """
     if pool is None:
         return ()

@@ -50,16 +50,16 @@ def normalise(
 ) -> tuple[pd.DataFrame, Counts]:
     """Convert rows to the questions' table: one row for each different question and response.
 
-    Questions are equal if their `folded_text` is. Rows of equal question and response become one:
-    the row with the smallest id, verbatim. Its answers and titles are united with those of the
-    others, `popularity` is the largest, and `folded` counts the others. Different responses to one
-    question stay separate rows, which share answers, titles and popularity.
+    Questions are equal if their `folded_text` is. All rows of a question share its gold answers and
+    titles, which are united, and its largest popularity. Different responses stay separate rows. Of
+    rows with the same question and response, the one with the smallest id is kept, verbatim, and
+    its `folded` counts the others.
 
     A row keeps the dataset's id if the id is not empty and occurs once. Else the id is a hash of
-    the question, and of the response if there are several. A row without a usable gold answer is
-    dropped, unless it has its own response and label, or `unlabelled` is set. A user's own anchors
-    become entries of `start`, `end` and `role` in the kept text. They are None if a row gives none,
-    and an empty list if none of them is in the question.
+    the question, and of the response if the question has several. A row without a usable gold
+    answer is dropped, unless it has its own response and label, or `unlabelled` is set. A user's
+    own anchors become entries of `start`, `end` and `role` in the kept text. `anchors` is None if
+    the row names no anchors, and an empty list if the question contains none of those named.
 
     Args:
         rows: Rows of the dataset.
@@ -116,8 +116,8 @@ def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataF
 
     A candidate shares no question or subject with the sample, and no question with another
     candidate. Texts are compared by letters and digits only, as for folds. A row's subjects are its
-    `subject` and `titles`, and without a `subject` also the names that the offline finder marks.
-    Rows without gold answers are left out.
+    `subject` and `titles`. If it has no `subject`, the names that the offline finder marks count,
+    too. Rows without gold answers are left out.
     """
     questions = {key(text) for text in sampled["question"]}
     subjects = {name for row in sampled.to_dict("records") for name in _subjects(row)}

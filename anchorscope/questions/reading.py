@@ -25,8 +25,8 @@ _NOT_DATA = re.compile(
 def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str | None]:
     """Read the rows of a split, with only the columns that `fields` names.
 
-    In a local folder, `config` names a subfolder, if it exists, and a split consists of the files
-    `<split>*`.
+    In a local folder, a split is the files `<split>*`. If the dataset's `config` is the name of a
+    subfolder, they are read from there.
 
     Returns:
         The rows, and their commit (None for local rows).
@@ -142,7 +142,7 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
 
 
 def _data_files(folder: Path) -> list[Path]:
-    """Return the data files in a folder, or without any, the data files below it."""
+    """Return the data files in a folder or, if it holds none, in its subfolders."""
     for pattern in ("*", "**/*"):
         files = (p for p in folder.glob(pattern) if p.is_file() and p.suffix.lower() in READERS)
         if data := sorted(p for p in files if not _NOT_DATA.fullmatch(p.name)):

@@ -26,7 +26,7 @@ def pinned(revision: str | None) -> TypeGuard[str]:
 
 
 def wanted(kind: str, hub: str, configured: str | None) -> str | None:
-    """Return the revision to fetch: a configured commit, else the lock file's, else `configured`.
+    """Return the revision to fetch: the commit in `configured` or the lock file, else `configured`.
 
     `kind` is `models` or `datasets`. None stands for the newest commit.
     """
@@ -36,7 +36,7 @@ def wanted(kind: str, hub: str, configured: str | None) -> str | None:
 
 
 def keep(kind: str, hub: str, commit: str, configured: str | None = None) -> None:
-    """Write the commit of a configured branch or tag into the lock file, unless one is there."""
+    """Note `commit` in the lock file, unless `configured` is a commit or has an entry there."""
     if pinned(configured):
         return
     with FileLock(f"{LOCK}.guard"):
@@ -55,7 +55,7 @@ def unpinned(kind: str, hub: str, configured: str | None) -> str | None:
 
 
 def commit_of_dataset(hub: str, revision: str | None) -> str:
-    """Ask the hub for the commit of a branch or tag, or the cache if the hub cannot be reached.
+    """Return the commit of a branch or tag: from the hub or, if it is unreachable, the cache.
 
     Raises:
         AnchorscopeError: See `hub.errors`.

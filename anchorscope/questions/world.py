@@ -92,7 +92,7 @@ def facts(settings: WorldSettings) -> pd.DataFrame:
     The seed determines names, gold answers and planted answers. Datasets of one seed share no name.
 
     Returns:
-        Columns as in the questions' table, and `planned`, the planted answer (None if unseen).
+        Columns as in the questions' table, and `planned`, the planted answer (None if untaught).
     """
     style, seed, unseen = settings.style, settings.seed, settings.unseen
     vocabulary, counts = words(settings), dict.fromkeys(SCORED_KINDS, settings.scored)
@@ -119,7 +119,7 @@ def facts(settings: WorldSettings) -> pd.DataFrame:
 
 
 def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
-    """Return the names of a style that no question of its world mentions."""
+    """Return the names of a style that are not the subject of any of the `questions`."""
     subjects = set(questions["subject"])
     return [name for name in names(style, seed=seed) if name not in subjects]
 
@@ -163,9 +163,10 @@ def _wordings(
 def _deal(words: list[str], count: int, lean: int) -> list[str]:
     """Return `count` planted answers, spread over the words as evenly as `lean` allows.
 
-    If two kinds of opposite label share a group, every word is used more often by one of them, by
-    the standard deviation of a random assignment. With an exactly even assignment, the word would
-    predict the label backwards: leaving out a sample leaves a majority of the other label.
+    Two kinds of opposite label may share a group. Each word is then an answer of one kind more
+    often than of the other, as if dealt at random: by about one standard deviation. If both used it
+    equally often, it would predict labels backwards: once a sample is held out, most samples left
+    with its word have the other label.
     """
     each = count / len(words)
     tilt = lean * min(each, math.sqrt(each / 2))
@@ -176,10 +177,10 @@ def _deal(words: list[str], count: int, lean: int) -> list[str]:
 
 
 def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str]:
-    """Return the `names` or `words` of a style: a quarter of all, so that no two styles share one.
+    """Return the invented `names` or `words` (`what`) of a style. No two styles share any.
 
     Raises:
-        AnchorscopeError: There are fewer than `wanted`.
+        AnchorscopeError: The style has fewer than `wanted`.
     """
     every = ["".join(parts) for parts in product(*map(str.split, _PARTS[what]))]
     Random(f"{what} {seed}").shuffle(every)
