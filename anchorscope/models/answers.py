@@ -85,14 +85,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Trimmed:
-    """The part of an answer that is passed through the model. Indices count the answer's tokens."""
+    """The part of an answer that is passed through the model."""
 
     text: str  # text of the answer, up to the first full stop or line break after E_A
     turn: str = ""  # part of the text that is searched for the answer, see `first_turn`
     # token ids that are passed: the answer up to E_A's end and the closing token; empty without E_A
     ids: tuple[int, ...] = ()
     response: str = ""  # the text of `ids`
-    # E_A as token indices [start, end); None if no E_A was found
+    # E_A as indices [start, end) in `ids`; None if no E_A was found
     anchor: tuple[int, int] | None = None
     anchor_text: str | None = None  # text of E_A
     sure: bool = False  # whether the finder is sure of E_A, see `answer_anchors.Anchor`
@@ -115,16 +115,16 @@ def answer(
     same in every sample, whatever the model wrote there. Otherwise a probe would read which token
     the model chose.
 
-    If a row has a `response` of the user, none is generated. Its `label`, if given, is not changed.
-    Prompts with a `dropped` reason stay dropped. For `keep` see `generate`.
+    A row with the user's own `response` gets no generated answer. A `label` of this response is
+    kept. Prompts with a `dropped` reason stay dropped. For `keep` see `generate`.
 
     Returns:
         A table with the columns `COLUMNS` and a row for every prompt (empty if dropped), and its
-        counts. The counts' `notes` say, among others, how often E_A was found in each class.
+        counts. Their `notes` say, among others, how often E_A was found in right and wrong answers.
 
     Raises:
-        AnchorscopeError: An id occurs twice, a prompt's question is missing or differs, there is no
-            end-of-sequence token, memory does not suffice, or logits are not finite.
+        AnchorscopeError: An id occurs twice, a prompt's question is not the one in `questions`, no
+            token ends an answer, memory does not suffice, or logits are not finite.
     """
     ending = ending_of(loaded.model, loaded.tokenizer, style_of(settings.style))
     needed = settings.max_new_tokens + len(ending.closing)
@@ -179,8 +179,8 @@ def trim(
 ) -> Trimmed:
     """Find E_A in an answer, put the closing token right after it, and drop the rest.
 
-    `prompt` and `response` are token ids. `may_be_cut` says whether a response that does not end by
-    itself was cut at the token limit.
+    `prompt` and `response` are token ids. Set `may_be_cut` for a generated response. If such a
+    response does not end by itself, the token limit cut it.
     """
     context = prompt[-CONTEXT:]
     body = tuple(takewhile(lambda token: token not in ending.eos, response))
@@ -231,10 +231,10 @@ def _gold(
     ending: Ending,
     embedded: int,
 ) -> dict[str, Any]:
-    """Return the columns `gold_...`: the first gold answer, in place of a wrong answer.
+    """Return the columns `gold_...` of a wrong answer: the tokens of the first gold answer.
 
-    The gold answer is trimmed and closed like an answer. Return nothing if the answer is not wrong
-    or has no gold answer, or if the gold answer's tokens do not decode back or lack an embedding.
+    The gold answer is trimmed and closed like an answer. Return {} if the answer is right, if there
+    is no gold answer, or if the gold tokens do not decode back or lie beyond the embedding.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
@@ -299,9 +299,9 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
 
 
 def first_turn(text: str, ending: Ending) -> str:
-    """Return the part of the reply that is searched for the answer: its first line.
+    """Return the part of the reply `text` in which the answer is looked for.
 
-    In a chat, where answers may open with line breaks, it is the text up to the turn's end.
+    In a chat, this is the turn, since answers may open with line breaks. Else it is the first line.
     """
     if ending.style.ends == "turn":
         return text.partition(ending.mark)[0] if ending.mark else text

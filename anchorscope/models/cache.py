@@ -18,8 +18,8 @@ WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
 class Cache:
     """Replacement for transformers' cache (`past_key_values`) during one pass.
 
-    The head, the common beginning of all prompts, was passed earlier. Each layer attends to the
-    head's keys and values and its own, which are joined for one layer at a time to save memory.
+    The head, the common beginning of all prompts, was passed earlier. `update` joins the keys and
+    values of the head and of this pass, for one layer at a time to save memory.
     """
 
     head: Layers  # one row; empty in the head's own pass, which fills it
@@ -45,9 +45,10 @@ def common(rows: Iterable[Sequence[int]]) -> int:
 
 
 def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
-    """Split rows into consecutive runs, each padded to its widest row, at the least total cost.
+    """Split rows into consecutive runs, so that the runs together cost the least.
 
-    `widths` are the numbers of tokens of the rows. A run costs rows × widest + `price` tokens.
+    `widths` holds each row's number of tokens. A run is passed in one call, padded to its widest
+    row. It costs (number of rows) × (width of the widest) + `price` tokens.
     """
     # For the rows before each end: the least cost, and the start of the last run.
     best: list[tuple[float, int]] = [(0, 0)]
@@ -65,7 +66,7 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
 
 
 def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
-    """Pass the head's tokens `ids`. Return their keys and values (one row), empty without any."""
+    """Return the keys and values of the head's tokens `ids`, as one row; [] if `ids` is empty."""
     cache = Cache([])
     if ids:
         blocked = torch.full((len(ids), len(ids)), torch.finfo(model.dtype).min, dtype=model.dtype)
@@ -81,7 +82,7 @@ def padded(
 ) -> dict[str, torch.Tensor]:
     """Return `input_ids` and `position_ids` of rows, int64 [rows, length − first].
 
-    The rows begin at their token `first` and are padded on the right to `length`.
+    Each row is padded on the right to `length` tokens. Then its first `first` tokens are cut off.
     """
     ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
     # Padding repeats the row's last position, since some models scale by the last position.
@@ -91,10 +92,10 @@ def padded(
 
 
 def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Group items so that number × largest size is at most `most`; return each group's indices.
+    """Group items by size. Return the indices of the items of each group.
 
-    A larger item forms a group by itself. The largest items come first, so that a group that does
-    not fit in memory fails at once.
+    In a group, (number of items) × (largest size) is at most `most`. An item larger than `most` is
+    a group by itself. Large items come first, so that what does not fit in memory fails at once.
     """
     groups: list[list[int]] = []
     for number in sorted(range(len(sizes)), key=lambda n: (-sizes[n], n)):

@@ -60,7 +60,7 @@ def _indexed(index: Path) -> set[str]:
 
 
 def check_once(folder: Path) -> None:
-    """Refuse a folder that holds or names other weights than those that are read (`weights`)."""
+    """Refuse a folder that holds or names weight files besides those that `weights` returns."""
     read = {*weights(folder)}
     shards = {path.name for path in folder.iterdir() if SHARD.fullmatch(path.name)}
     chosen = read_json(folder / "config.json").get("transformers_weights")
@@ -135,7 +135,7 @@ def broken(where: Path, error: Exception) -> AnchorscopeError:
 
 
 def check_class(config: Mapping[str, Any], where: Path) -> None:
-    """Refuse a config that names another class than the one loaded for its `model_type`."""
+    """Refuse a config whose `architectures` name another class than transformers would load."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CLASSES
 
     whole = config["model_type"]

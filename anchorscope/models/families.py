@@ -146,7 +146,7 @@ def window(config: Any) -> int | None:
 def positions(config: Any) -> int | None:
     """Return the number of tokens that a model can be measured on; None without a limit.
 
-    With `longrope` frequencies this is the model's original length. A longer pass uses other
+    With `longrope`, this number is `original_max_position_embeddings`. A longer pass uses other
     frequencies for all of its tokens, so results would depend on which rows are passed together.
     """
     rope = getattr(config, "rope_parameters", None) or {}
@@ -183,7 +183,7 @@ def layers(loaded: Loaded) -> list[torch.nn.Module]:
 
 
 def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
-    """Return the module of a block whose output is a site: `attn`, `mlp`, `resid` (the block)."""
+    """Return the module of the block `layer` that outputs `site`; for `resid`, the block itself."""
     return layer if site == "resid" else layer.get_submodule(getattr(loaded.family, site))
 
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 CONTEXT = 8
-"""Number of last prompt tokens decoded before an answer, to keep the answer's leading space."""
+"""An answer is decoded together with this many last prompt tokens, to keep its leading space."""
 LEAVE_AT = 0.75
-"""Share of unfinished rows at which ended rows leave the batch. Leaving copies the cache."""
+"""Ended rows leave a batch if at most this share of its rows goes on. Leaving copies the cache."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ def generate(
 ) -> list[Written]:
     """Generate a greedy answer to each prompt, up to the answer's end.
 
-    The checkpoint's own generation defaults, such as a repetition penalty, are not used. A batch
-    has at most `loaded.batch_tokens` rows × (prompt + answer) tokens. A longer prompt is passed by
-    itself, and a batch that does not fit in memory is halved.
+    The checkpoint's own generation defaults, such as a repetition penalty, are not used. In a
+    batch, rows × (longest prompt + `max_new_tokens`) is at most `loaded.batch_tokens`. A prompt
+    above this limit is passed by itself. A batch that does not fit in memory is halved.
 
     Prompts are token ids. Finished batches are stored in the folder `keep`, and batches that
     are there already are not passed again. `room` records which batch size did not fit in memory.
@@ -127,7 +127,7 @@ class _Rows:
         shared: int,
         most: int,
     ) -> None:
-        """Make slots for the tokens of prompts and `most` new ones each; see `_greedy`."""
+        """Prepare each prompt for `most` new tokens. For the arguments see `_greedy`."""
         device = families.device_of(model)
         widths = [len(prompt) - shared for prompt in prompts]
         width = max(widths)
@@ -161,7 +161,7 @@ class _Rows:
         return self.start
 
     def _slots(self, states: torch.Tensor, head: torch.Tensor | None) -> torch.Tensor:
-        """Return cache slots for all tokens; only those of the head are filled."""
+        """Return cache slots for all tokens of the batch: those of `head` filled, the rest zero."""
         _, heads, _, width = states.shape
         # Zeros, since empty slots are attended to with weight 0, and 0 · NaN would be NaN.
         slots = states.new_zeros((len(self.padding), heads, self.padding.shape[1], width))
@@ -272,7 +272,7 @@ def settled(text: str, ending: Ending) -> bool:
 
     A chat answer ends with its turn. Any other answer ends with a line break. In styles that end
     with a sentence, a full stop with spaces around it ends an answer at once. Any other full stop
-    does so two words later, when it cannot be part of an abbreviation or number.
+    ends it only once two words follow, since it may be part of an abbreviation or number.
     """
     if ending.style.ends == "turn":
         return bool(ending.mark) and ending.mark in text

@@ -11,8 +11,8 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic, read_json, write_json
 
 COMPARED = {("llama", "smollm"), ("gemma3", "default")}
-"""(Architecture, pre-tokenizer) of files that convert to the original's numbers and token ids.
-For others, transformers drops settings or splits some texts differently."""
+"""(Architecture, pre-tokenizer) of files that convert with the original's settings and token ids.
+In other files, transformers drops settings or splits some texts differently."""
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
 RECORD = "gguf.json"
@@ -31,7 +31,7 @@ def convert(path: Path, folder: Path) -> None:
 
     Raises:
         AnchorscopeError: The package `gguf` is missing; the file cannot be read, lacks weights, or
-            is of a kind that was not compared with its original; or `folder` holds something else.
+            is of a kind outside `COMPARED`; or `folder` exists and is no earlier conversion.
     """
     if folder.exists() and not (folder / RECORD).is_file():
         what = "the folder is there already, and no earlier conversion wrote it"

@@ -57,7 +57,7 @@ class Reader:
     embedded: int  # smallest token id without a row in the model's embedding
 
     def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
-        """Convert the prompts of all rows (of both tables, merged), and mark unusable ones."""
+        """Convert the prompt of each row (see `Prompt.row`), and mark unusable prompts."""
         texts = [row["prompt"] for row in rows if not given(row["dropped"])]
         encodings, control = iter(self._encoded(texts)), control_tokens(self.tokenizer)
         markup = control | template_tokens(self.tokenizer)
@@ -77,8 +77,8 @@ class Reader:
     ) -> Prompt:
         """Return one prompt, marked as dropped if it cannot be measured.
 
-        A token of the chat template (`markup`) in a question could end the user's turn. A response
-        may contain tokens such as the end of the thoughts, but no special ones (`control`).
+        A question must hold no token of the chat template (`markup`): it could end the user's turn.
+        A response may hold such a token, as `</think>`, but no special token (`control`).
         """
         anchors = zip(row["eq_start"], row["eq_end"], strict=True)
         spans = [(row["question_start"], row["question_end"]), *anchors]
@@ -109,9 +109,9 @@ class Reader:
     ) -> bool:
         """Return whether control tokens stand where there should be text.
 
-        The question must hold no control token. Without a chat template, the rest of the prompt may
-        hold only the token for unknown characters. Tokens that the tokenizer puts before the text
-        do not count.
+        The question must hold no token of `control`. Without a chat template, the rest of the
+        prompt must hold none either, except the token for unknown characters. Tokens that the
+        tokenizer puts before the text do not count.
         """
         text_start = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
         places = {i for i, id_ in enumerate(encoded.ids) if i >= text_start and id_ in control}
@@ -157,7 +157,7 @@ def _visible(text: str) -> str:
 
 
 def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Return the ids of special tokens, except single bytes that a tokenizer falls back to."""
+    """Return the ids of special tokens. Tokens of a single byte, as `<0x0A>`, are left out."""
     added = tokenizer.added_tokens_decoder.items()
     return {id_ for id_, token in added if token.special and not _BYTE.fullmatch(token.content)}
 

@@ -1,4 +1,4 @@
-"""Locate, check and load checkpoints. No weight may be missing and initialised at random."""
+"""Locate, check and load checkpoints. Refuse missing weights, which would be drawn at random."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def cached(hub_id: str, revision: str | None = None) -> Path | None:
 
 
 def fits(folder: str | Path, recipe: str) -> bool:
-    """Return whether the checkpoint in `folder` was trained by the recipe with this hash."""
+    """Return whether the recipe whose hash is `recipe` trained the checkpoint in `folder`."""
     marker = Path(folder) / RECIPE
     return marker.is_file() and read_json(marker).get("recipe") == recipe
 
@@ -248,12 +248,12 @@ def locate(
 ) -> dict[str, Any]:
     """Locate the model of a catalogue entry; a hub model is downloaded first.
 
-    `trained` and `recipe` are the folder of a model that is trained here and its recipe's hash.
+    For a model that is trained here, `trained` is its folder and `recipe` its recipe's hash.
 
     Returns:
-        `path`, the folder; `source`; and `revision`: the commit of a hub model, the recipe's hash
-        of a trained one, the digest of a local one's files. For a trained model also `content`, the
-        digest of its files; for a dequantised one `dequantised_from`, such as `Q4_1`.
+        `path`, the folder; `source`; and `revision`: of a hub model the commit, of a trained model
+        `recipe`, of a local model the digest of its files. A trained model also has `content`, the
+        digest of its files. A dequantised model also has `dequantised_from`, such as `Q4_1`.
 
     Raises:
         AnchorscopeError: See `fetch` and `check`; or the checkpoint was trained by another recipe.

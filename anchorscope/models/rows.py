@@ -37,7 +37,7 @@ class Asked:
 def arounds_of(
     prompted: pd.DataFrame, answers: pd.DataFrame
 ) -> tuple[tuple[str | None, Around], ...]:
-    """Pair each relation (None: unknown) with the text around its questions, including examples."""
+    """Pair each relation (None: unknown, or all) with the text of a prompt around the question."""
     relations = answers.set_index("id")["relation"].to_dict()
     arounds: dict[str | None, Around] = {}
     for row in prompted.to_dict("records"):
@@ -51,7 +51,7 @@ def arounds_of(
 
 
 def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) -> Config:
-    """Return a config with the settings `given` to a function and an empty catalogue.
+    """Return a config with an empty catalogue and with the settings `given` to `caller`.
 
     Raises:
         TypeError: `caller` takes no such setting.
@@ -79,8 +79,8 @@ def ask(
     """Return the questions to ask, and the candidates for worked examples if the style shows any.
 
     `table`, `style` and `examples` are as in `anchorscope.measure.measure`. `source` names the
-    table in errors. `unlabelled` says whether rows without gold answers and without the label of a
-    response are kept. Probes cannot be fitted to such rows, but can score them.
+    table in errors. With `unlabelled`, rows are kept that have neither gold answers nor a label.
+    Probes can score such rows, but cannot be fitted to them.
 
     Raises:
         AnchorscopeError: A column is missing, a response is empty, or no row can be used.
@@ -107,8 +107,8 @@ def answer(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Build the prompts of questions and generate the answers. Return both tables.
 
-    `around` maps a relation to the text around its questions, in place of examples chosen here. For
-    `unlabelled` see `ask`.
+    `around` maps a relation to the text around its questions. Without `around`, worked examples are
+    chosen here. For `unlabelled` see `ask`.
     """
     prompted, _ = prompts.build(
         prompts.of_run(asked.questions, None, chosen.finder),

@@ -27,7 +27,7 @@ DIFFICULT = (
 )  # fmt: skip
 """Texts on which loaded tokenizers are known to differ from their own tokenizer.json.
 
-No text begins with a space: Llama 2's tokenizer would differ, but no prompt begins with one.
+Llama 2's tokenizer also differs on a leading space. This is not tested: no prompt has one.
 """
 
 
@@ -59,7 +59,7 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
 
 
 def _begin_as_declared(tokenizer: Any, folder: Path) -> None:
-    """Make a tokenizer add the start token to texts, or not, as the folder's `add_bos_token` says.
+    """Switch a tokenizer's start token on or off, as `add_bos_token` in the folder says.
 
     Transformers ignores this key of tokenizer_config.json if there is a tokenizer.json.
     """
@@ -106,7 +106,7 @@ def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
 def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> None:
     """Refuse a tokenizer with more ids than the embedding has rows, or with far fewer.
 
-    Added tokens may lie beyond the embedding. Samples that use one are dropped later, by reason.
+    Added tokens may lie beyond the embedding. Samples that use such a token are dropped later.
     """
     ids = {*tokenizer.get_vocab().values()}
     highest, own = max(ids, default=-1), ids - {*tokenizer.added_tokens_decoder}
@@ -155,7 +155,7 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse answers if the tokenizer decodes the E_A of one of the first 64 to another text."""
+    """Refuse `answers` if the tokenizer decodes an E_A (of the first 64) to another text."""
     for row in answers[answers["dropped"].isna()].head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
         if row["ea_text"] not in text:

@@ -125,9 +125,9 @@ def index(planned: Plan) -> pd.DataFrame:
       the condition is not run.
     - `<name>_complete` of each control: whether it blocks as many tokens in every draw as the cut
       that it controls; False if one of the two is not run.
-    - If answers are swapped, `crossed_partner` and `gold_partner`: ids of the samples whose prompts
-      precede the swapped answer and gold answer, or None; `frame`: digest of the tokens of the own
-      prompt outside E_Q; and `partner_source`, see `partners.Crossing`.
+    - If answers are swapped: `crossed_partner`, id of the partner, or None if the sample's answer
+      is not swapped; `gold_partner`, the same for its gold answer; `frame`, digest of the tokens of
+      the sample's own prompt outside E_Q; and `partner_source`, see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]

@@ -38,7 +38,7 @@ class Sample:
         return range(self.answer_start, self.positions["last_answer"] + 1)
 
     def under(self, one: Intervention) -> Sample:
-        """Return the version of the sample that is passed under an intervention."""
+        """Return what an intervention passes: the sample itself, or one of its `others`."""
         return self if one.prompt is None else self.others[one.prompt]
 
 
@@ -91,7 +91,7 @@ class Plan:
     batches: tuple[Batch, ...]
     # numbers of samples given, kept and dropped by reason; `notes` count outcomes of swapping
     counts: Counts
-    head: int = 0  # number of first tokens that all prompts share, before any question
+    head: int = 0  # length in tokens of the prompts' common beginning, see `_head`
     # source of subjects and relations, see `partners.Crossing`; None if nothing is swapped
     partner_source: str | None = None
 
@@ -107,13 +107,13 @@ def arrange(
     """Group the rows of samples into batches.
 
     A batch holds all rows of its samples, so that they share one padded shape: in bfloat16, another
-    shape is enough to change results. A sample is not passed under an intervention whose prompt or
-    answer it lacks. So a batch holds only samples whose `others` have the same keys.
+    shape is enough to change results. A sample without a partner or gold answer has fewer rows. So
+    a batch holds only samples whose `others` have the same keys.
 
     `chosen` lists every draw of every intervention, `clean` included. Rows × padded length of a
     batch is at most `batch_tokens`, unless the batch holds a single sample. `seed` decides the
-    random control's tokens. `noise_samples` maps the names of interventions with batches of their
-    own to the number of samples that are measured under them, by default `NOISE_SAMPLES`.
+    random control's tokens. `noise_samples` maps the name of a `noise` intervention to the number
+    of samples that are measured under it. The default is `NOISE_SAMPLES`.
     """
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):
@@ -135,7 +135,7 @@ def arrange(
 
 
 def _head(samples: Sequence[Sample]) -> int:
-    """Return the number of first tokens that all prompts share, before any question or read-out."""
+    """Return how many tokens all prompts begin with in common, before any question or read-out."""
     prompts = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
     firsts = (min(*one.question_tokens, *one.eq_tokens, *one.positions.values()) for one in prompts)
     return min([common([one.input_ids for one in prompts]), *firsts])

@@ -1,7 +1,7 @@
 """Logits of two candidates for the next token, such as the letters of a choice.
 
-The base model runs without its LM head. It passes the first tokens that all prompts share once, see
-`runner`. The LM head then reads only the last state of each prompt.
+The base model runs without its LM head, and passes the common beginning of all prompts only once,
+see `runner`. The LM head then reads only the last state of each prompt.
 """
 
 import itertools
@@ -57,7 +57,7 @@ def choices(
 def _of_batch(
     loaded: Loaded, batch: Batch, tokens: Sequence[tuple[int, int]], head: cache.Layers
 ) -> tuple[list[int], np.ndarray]:
-    """Return the index of each row's prompt, and its candidates' logits, float64 [rows, 2]."""
+    """Return, for each row, its prompt's index and its candidates' logits, float64 [rows, 2]."""
     states = loaded.model.base_model(**runner.inputs(loaded, batch, head)).last_hidden_state
     first = runner.first_passed(batch, head)
     places = [row.passed.positions["prompt_end"] - first for row in batch.rows]

@@ -20,7 +20,7 @@ BLOCK_BYTES = 512 << 20
 
 
 class Features(Protocol):
-    """Features [layers, samples, width], such as a tensor. A slice of layers is a tensor."""
+    """Features [layers, samples, width]: a tensor, or an object that gives slices as tensors."""
 
     @property
     def shape(self) -> Sequence[int]:
@@ -77,7 +77,7 @@ def reordered(x: Features, order: np.ndarray) -> View:
 
 
 def blocks(x: Features) -> Iterator[View]:
-    """Yield views of consecutive layers, as many in each as are held in memory at a time."""
+    """Yield views of `layers_at_once` consecutive layers each; the last view may have fewer."""
     whole = view_of(x)
     for start in range(0, len(whole), whole.layers_at_once):
         yield replace(whole, layers=whole.layers[start : start + whole.layers_at_once])

@@ -21,10 +21,10 @@ Output = Tensor | tuple[Tensor, ...]
 def recording(
     loaded: Loaded, pairs: Sequence[tuple[str, str]], rows: Sequence[Sample], *, first: int = 0
 ) -> Iterator[dict[str, list[Tensor]]]:
-    """Record the states at the read-outs `pairs` of the rows that are passed in the context.
+    """Record the states of `rows` at the read-outs `pairs`, while the context is open.
 
-    `first` is the index of the first token that is passed. Yield site → the states of each layer,
-    from the first layer on, [rows, positions, width].
+    `first` is the index of the first token that is passed. Yield site → list of states
+    [rows, positions, width], one for each layer, first to last.
     """
     positions = dict.fromkeys(position for _, position in pairs)
     indices = torch.tensor([[row.positions[name] - first for name in positions] for row in rows])
@@ -57,9 +57,9 @@ def mask(
 ) -> Tensor:
     """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
 
-    The mask is causal and closes padding. A later token cannot attend to the row's blocked tokens,
-    unless it is blocked itself. The diagonal stays open, because the state of a query with nothing
-    to attend to would be NaN. Closed entries are `finfo(dtype).min`, open entries 0.
+    The mask is causal and closes padding. Only blocked tokens can attend to blocked tokens. Every
+    token can attend to itself: if it attended to nothing, its state would be NaN. Closed entries
+    are `finfo(dtype).min`, open entries 0.
 
     `lengths` holds each row's number of tokens without padding, `length` is the padded length.
     `cuts` holds the indices of each row's blocked tokens. Tokens before `first` are keys only.

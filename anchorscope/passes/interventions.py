@@ -96,9 +96,9 @@ def runs(tokens: Sequence[int]) -> list[list[int]]:
 def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str) -> list[int]:
     """Choose question tokens outside E_Q, as many as E_Q has and in runs of the same lengths.
 
-    The longest runs are placed first. Runs do not touch if there is room. A run that fits
-    nowhere fills the longest free stretch, and its remaining tokens are placed in the same way. If
-    too few tokens are outside E_Q, all of them are chosen.
+    The longest runs are placed first. Runs do not touch if there is room. A run that fits nowhere
+    is split: a part of it fills the longest free stretch, and the rest is placed like any other
+    run. If too few tokens are outside E_Q, all of them are chosen.
     """
     draws = seeded(key)
     free = set(question_tokens) - set(eq_tokens)
@@ -173,7 +173,7 @@ RECORDS = (
 )  # fmt: skip
 REGISTRY = {one.name: one for one in RECORDS}
 """Conditions that the main run can measure, by name, in the order of tables and passes.
-`tests/passes/test_interventions.py` tests what a record needs."""
+`tests/passes/test_interventions.py` checks each record."""
 CLEAN = REGISTRY["clean"]
 
 
@@ -188,18 +188,18 @@ def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
 
 
 def arms() -> dict[str, tuple[Intervention, Intervention]]:
-    """Map the arms of crossing to their conditions after the own and the partner's question."""
+    """Return name → (condition, the same after the partner's question), as (`clean`, `crossed`)."""
     crossed = [one for one in REGISTRY.values() if one.behind_partner]
     return {one.name: (one, REGISTRY[str(one.behind_partner)]) for one in crossed}
 
 
 def blocked_arms() -> list[str]:
-    """Return the arms of crossing in which question tokens are blocked, in registry order."""
+    """Return the names in `arms` of conditions that block question tokens, in registry order."""
     return [name for name, (own, _) in arms().items() if own.role == "cut"]
 
 
 def pairing_control(condition: str) -> Intervention | None:
-    """Return the control that decides which samples count for a condition's flips, or None."""
+    """Return the control or None. A flip counts only in samples where the control is complete."""
     one = REGISTRY[condition]
     name = one.name if one.role == "control" else one.controlled_by or one.counted_with
     return REGISTRY[name] if name else None

@@ -71,19 +71,19 @@ class Crossing:
 
 
 def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -> Crossing:
-    """Pair samples to swap their answers: right with right answers, wrong with wrong ones.
+    """Pair samples to swap their answers. Both answers of a pair are right, or both are wrong.
 
     Two samples can be a pair if all of these hold:
 
     - They share relation and outer fold, and differ in subject and answer.
     - Neither answer is right for the other's question.
-    - The words alone do not tell which question an answer belongs to: the answer shares no content
-      word with its own question, and the response shares the same ones with both questions.
+    - The words alone do not tell which question an answer belongs to: E_A shares no content word
+      with its own question, and the response shares the same content words with both questions.
 
     A greedy matching pairs samples that are as similar as possible, see `distances`.
 
     Answers with a `dropped` reason are in no pair. `folds_of` maps ids to outer folds. Without it,
-    the probe that scores an answer after another question may have learned from that question.
+    a probe may score an answer after a partner's question that the probe was fitted to.
     """
     samples, source = known(answers)
     left_out = {str(id_): NO_SUBJECT for id_ in answers.loc[answers["dropped"].isna(), "id"]}
@@ -115,10 +115,10 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
 
 
 def _no_golds(one: Known, other: Known) -> str | None:
-    """Return the reason why the first gold answers of a pair are not swapped; None if they are.
+    """Return why the first gold answers of a pair are not swapped; None if they are swapped.
 
-    The words alone must not tell which question a gold answer belongs to, and a gold answer must
-    differ from the model's answer.
+    A gold answer must not be right for both questions, nor share a content word with a question or
+    a model's answer of the pair.
     """
     if one.label == 0:
         return ANSWERED_RIGHT
@@ -145,12 +145,12 @@ def _content(text: str) -> frozenset[str]:
 
 
 def distances(samples: Sequence[Known], times: Mapping[str, int]) -> np.ndarray:
-    """Return the rank of each pair of samples by dissimilarity, int64 [n, n]; 0 is most similar.
+    """Rank all pairs of samples, int64 [n, n]. Rank 0 is the most similar pair.
 
     Pairs are ranked by their difference in log popularity. If no popularity is known, the answers'
-    mean log-probability per token takes its place. Ties are broken by whether the answers are of
-    the same kind, then by the difference in the log of their frequency. `times` maps the normalised
-    text of an answer to the number of the cell's samples that give it.
+    mean log-probability per token takes its place. Of equal pairs, those with two answers of the
+    same kind come first, then those with the smaller difference in the log of `times`. `times` maps
+    the normalised text of an answer to the number of samples that give it.
     """
     popularity = np.log1p([one.popularity for one in samples])
     logprob = np.array([one.logprob for one in samples])
@@ -192,9 +192,10 @@ def _matching(
 ) -> list[tuple[int, int]]:
     """Match samples greedily; return pairs of their indices.
 
-    The sample with the fewest possible partners is matched next, to its nearest partner. Ties go
-    to the lowest index. Then other samples of the same two subjects are matched, since this links
-    no further subjects to their cluster. `allowed` and `apart` (distances) are [n, n].
+    In each step, the sample with the fewest possible partners is matched to the nearest of them.
+    Ties go to the lowest index. Then other samples of these two subjects are matched with each
+    other, since this joins no third subject to a cluster. `allowed` says which samples can be
+    partners, `apart` holds their distances; both are [n, n].
     """
     free, pairs = allowed.copy(), []
     by_subject: dict[str, list[int]] = defaultdict(list)
@@ -220,10 +221,7 @@ def _matching(
 
 
 def answered(answer: str, golds: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Return the ids of the questions that an answer is right for.
-
-    `golds` maps the id of each question to its gold answers.
-    """
+    """Return the ids of the questions that `answer` is right for. `golds`: id → gold answers."""
     right = {
         gold for gold in set(itertools.chain(*golds.values())) if labels.matches(answer, [gold])
     }
@@ -301,7 +299,7 @@ def _proxy(question: str) -> tuple[str | float, str | float]:
 def _head(words: Sequence[Word], spans: Sequence[Span], kind: str | None) -> str:
     """Return the stem of the property's last word, and an "of" or "for" that ends the question.
 
-    "What is Rome the capital of?" and "What is the capital of Italy?" then differ.
+    "What is Rome the capital of?" → "capital of"; "What is the capital of Italy?" → "capital".
     """
     for rule in _HEADS:
         for span in (s for s in spans if s.found_by == rule):

@@ -17,7 +17,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 NOT_ANCHORED = "no exact question tokens"
 Limits = Mapping[str, int | None]
-"""Reason to drop a sample → largest number of tokens without this reason; None for no limit."""
+"""Reason to drop a sample → number of tokens above which it is dropped; None for no limit."""
 
 
 def plan(
@@ -119,7 +119,7 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
 
 
 def gold_samples(table: pd.DataFrame) -> dict[str, Sample]:
-    """Return id → sample with a gold answer in place of its own, for rows with a gold answer."""
+    """Return id → sample in which the gold answer replaces the model's, for rows that have one."""
     golds = {}
     for record in table.to_dict("records"):
         if len(ids := record["gold_ids"]):
@@ -146,7 +146,7 @@ def _swap(
 ) -> Counter[str]:
     """Add the swapped versions of each sample to its `others`; count the samples by outcome.
 
-    An answer or gold answer is swapped only if the partner's is swapped, too.
+    The two answers of a pair are swapped together or not at all, and so are its gold answers.
     """
     by_id = {sample.id: sample for sample in samples}
     moved = {id_: behind(by_id[id_], by_id[other]) for id_, other in crossing.partners.items()}
@@ -175,13 +175,13 @@ def _swap(
 def _too_long(
     passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
 ) -> dict[str, str]:
-    """Return id → reason, for both samples of each pair in which a passed version is too long."""
+    """Return id → reason for each sample of `passed` that is too long, and for its partner."""
     reasons = {id_: _over(len(one.input_ids), limits) for id_, one in passed.items()}
     return {both: why for id_, why in reasons.items() if why for both in (id_, partners_of[id_])}
 
 
 def behind(sample: Sample, other: Sample) -> Sample:
-    """Return a sample with the prompt of another one before its answer, and positions shifted."""
+    """Return `sample` with its answer after the prompt of `other`, and with positions shifted."""
     shift = other.answer_start - sample.answer_start
     return replace(
         other,

@@ -21,8 +21,8 @@ from anchorscope.storage.room import Room
 States = dict[str, torch.Tensor]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype.
 
-`<condition>.<draw>/outputs` → `QUANTITIES` of the answer tokens of all samples up to the end of
-E_A, sample after sample, float32 [tokens, 3].
+`<condition>.<draw>/outputs` → `QUANTITIES` of the `Sample.answer_tokens` of all samples, one sample
+after the other, float32 [tokens, 3].
 """
 QUANTITIES = ("logprob", "logit", "entropy")
 """Log-probability and logit of a token given all tokens before it, and the entropy of the model's
@@ -57,11 +57,11 @@ def measure(
     room: Room | None = None,
     outputs: bool = False,
 ) -> Generator[tuple[Batch, States]]:
-    """Yield each planned batch with its `States` in CPU memory, in the order of `batch.samples`.
+    """Yield each planned batch, and its `States` (in the order of `batch.samples`) in CPU memory.
 
-    A batch that does not fit in memory is halved. The first tokens that all prompts share are
-    passed once. All rows of a sample are in one call, because in half precision another shape of
-    the call can change results by more than a condition does.
+    A batch that does not fit in memory is halved. The common beginning of all prompts is passed
+    only once. All rows of a sample are in one call: in half precision, a call of another shape can
+    change results by more than a condition does.
 
     `numbers` lists the batches to pass, by default all. `room` remembers what did not fit in
     memory. With `outputs`, the states include `QUANTITIES` under conditions that block nothing.
@@ -87,7 +87,7 @@ def measure(
 
 
 def head_of(loaded: Loaded, planned: Plan) -> cache.Layers:
-    """Return the keys and values of the first tokens that all prompts share, `Plan.head`."""
+    """Return the keys and values of the common beginning of all prompts, see `Plan.head`."""
     ids = planned.samples[0].input_ids[: planned.head]
     return cache.pass_head(loaded.model, ids, loaded.device)
 
@@ -132,7 +132,7 @@ def _pass_batch(
 
 
 def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
-    """Return `QUANTITIES` where nothing is blocked; `last` is the input of the LM head."""
+    """Return `QUANTITIES` under conditions that block nothing. `last` is the LM head's input."""
     found, first = {}, first_passed(batch, head)
     for one, draw in batch.columns:
         if not one.reads_outputs:
@@ -218,7 +218,7 @@ def _masked_by_layer(
 
 
 def _by_name(batch: Batch, pairs: Sequence[Pair], by_site: Mapping[str, torch.Tensor]) -> States:
-    """Return the states by condition, draw and read-out, given those that `_pass_batch` returns."""
+    """Arrange the states `by_site` (see `_pass_batch`) by condition, draw and read-out."""
     positions = list(dict.fromkeys(position for _, position in pairs))
     # Rows are all samples under the first column, then under the next.
     shape = len(batch.columns), len(batch.samples)
@@ -261,7 +261,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
 def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield float32 logits [part, vocabulary] of each part of the states, with its `beside`."""
+    """Yield, part by part, the float32 logits [part, vocabulary] of `states`, and `beside`."""
     size = max(1, LOGITS_AT_ONCE // families.embedded(loaded.model))
     for some, given in zip(states.split(size), beside.split(size), strict=True):
         yield families.logits(loaded.model, some), given
