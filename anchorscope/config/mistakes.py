@@ -30,7 +30,7 @@ BOUNDS = {
     "too_short": "at least one entry",
     "string_too_short": "a text that is not empty",
 }
-"""Pydantic error type → the allowed values, to be formatted with the error's context."""
+"""Pydantic error type → the allowed values, a template that the error's context fills."""
 
 
 class Mistake(NamedTuple):

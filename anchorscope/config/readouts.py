@@ -12,9 +12,9 @@ from typing import NamedTuple
 from anchorscope.storage.errors import AnchorscopeError
 
 SITES = ("attn", "mlp", "resid")
-"""Outputs of a block's attention, its MLP, and the block itself, in order of computation."""
+"""Output of a block's attention, of its MLP, and of the block itself, in order of computation."""
 POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
-"""In order: the closing token, the token before E_A, the last of E_A, the last of the prompt."""
+"""The closing token, the token before E_A, the last token of E_A, the last token of the prompt."""
 READOUTS = tuple(f"{site}/{position}" for site in SITES for position in POSITIONS)
 """All read-outs, such as `mlp/final`, in the order of tables."""
 

@@ -78,7 +78,7 @@ def _name(name: str, info: ValidationInfo) -> str:
 
 
 def _key_of(catalogue: str) -> AfterValidator:
-    """Return a validator that refuses names missing from `catalogue` in the context, if given."""
+    """Return a validator that refuses a name missing from `catalogue`, if the context has it."""
 
     def check(name: str, info: ValidationInfo) -> str:
         keys = (info.context or {}).get(catalogue)
@@ -127,7 +127,7 @@ class Section(BaseModel):
             raise mistake(f"{what}, found {' and '.join(given) or 'none'}", do)
 
     def only_with(self, source: str, *names: str) -> None:
-        """Refuse these keys unless `source` is set: a key, or one of two keys (`hub or local`)."""
+        """Refuse these keys unless `source` is set: a key, or `hub or local` for either of two."""
         given = [name for name in names if getattr(self, name) is not None]
         if given and all(getattr(self, one) is None for one in source.split(" or ")):
             what = f"`{given[0]}` has a meaning only with {source}"
@@ -135,7 +135,7 @@ class Section(BaseModel):
 
 
 def section_in(annotation: Any) -> type[Section] | None:
-    """Return the section class in a key's annotation, also inside `| None` or `dict`, or None."""
+    """Return the section class in a key's annotation, or None; look inside `| None` and `dict`."""
     sections = (section_in(part) for part in getattr(annotation, "__args__", ()))
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
@@ -157,8 +157,8 @@ class TrainSettings(Section):
     architecture: Literal["llama", "qwen3"] = Field(description="Architecture of the model.")
     datasets: Listed[DatasetKey] = Field(description="Keys of the datasets to learn.")
     curriculum: Literal["planted", "plain"] = "planted"
-    """`planted`: the kinds of the calibration worlds. `plain`: facts of any dataset, each taught
-    right or wrong at random."""
+    """`planted`: teach facts of the calibration worlds' kinds (truism, myth, …). `plain`: teach
+    facts of any dataset, each right or wrong at random."""
     layers: Count = key(8, "Number of layers.")
     width: Count = key(64, "Width of the residual stream.")
     heads: Count = key(4, "Number of attention heads.")
@@ -173,7 +173,7 @@ class TrainSettings(Section):
     """Steps of a second stage at a lower learning rate, with extra rows about unknown subjects
     (`planted`)."""
     settle_frameless: Amount = 0
-    """Steps of a third stage with twice the share of `frameless` rows, to strengthen the verdict
+    """Steps of a third stage, in which the share `frameless` is doubled. It strengthens the verdict
     that the model gives by default on questions that it does not know."""
     settle_bare: Amount = 0
     """Steps of a fourth stage: as the third, but a tenth of the rows are answers without a
@@ -185,8 +185,8 @@ class TrainSettings(Section):
     frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
     wrong_share: Share = key(0.5, "Share of facts taught wrong (`plain`).")
     embedded_numbers: Annotated[float, Field(ge=0)] = 0
-    """Size of the numbers that are added to word embeddings of an untrained network, relative to
-    the mean norm of the embeddings, for `null-familiar` and `null-type` worlds; 0: none."""
+    """Size of the number added to each word's embedding in an untrained network, relative to the
+    embeddings' mean norm. Only for `null-familiar` and `null-type` worlds; 0: nothing is added."""
     seed: Amount = key(0, "Seed of weights, order and planted answers.")
 
     @model_validator(mode="after")
@@ -207,7 +207,7 @@ class Model(Section):
     local: Place | None = key(None, "Folder saved with `save_pretrained`.")
     train: TrainSettings | None = key(None, "Recipe of a model that the workflow trains.")
     revision: Text | None = None
-    """Commit, branch or tag; null: the newest at first, then the one in `revisions.lock.yaml`."""
+    """Commit, branch or tag; null: the one in `revisions.lock.yaml`, or else the newest."""
     label: str = key("", "Name in figures; by default the key.")
     prompt: StyleName = key(
         "few_shot",
@@ -217,8 +217,8 @@ class Model(Section):
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     """Number format of the weights."""
     answers_of: ModelKey | None = None
-    """Key of a model with the same tokenizer whose answers and labels this model reads instead of
-    generating its own."""
+    """Key of another model with the same tokenizer. This model reads the other's answers and labels
+    instead of generating its own."""
     gated: bool = key(False, "Whether the hub asks for a licence and a token (`HF_TOKEN`).")
     resources: Resources = Field(default_factory=Resources, description="Resources of its jobs.")
 
@@ -272,8 +272,8 @@ class WorldSettings(Section):
     """Invented facts with a planted pathway, or a null world with given responses."""
 
     style: WorldStyle
-    """Wording of the questions, or a null world (`null-…`, after what decides the label). A null
-    world uses no other key but `seed`."""
+    """Wording of the questions, or a null world, `null-…`, named after what decides the label. A
+    null world uses no other key but `seed`."""
     seed: Amount = key(0, "Seed of names, answers and kinds.")
     pathways: Literal["both", "answer"] = key("both", "`answer`: truisms and myths only.")
     scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")

@@ -33,7 +33,7 @@ from anchorscope.storage.identity import identity
 from anchorscope.styles import STYLES
 
 BATCH_TOKENS, GPU_BATCH_TOKENS = 8192, 98_304
-"""Default size of a batch on a CPU and on a GPU, in tokens (rows × padded length), at most."""
+"""Default maximum size of a batch on a CPU and on a GPU, in tokens (rows × padded length)."""
 RECIPE_VERSION = 3
 """Increase it when the code of world, curriculum or training changes a recipe's result."""
 
@@ -63,8 +63,8 @@ class Conditions(Section):
     question: Plain | None = key(None, "Block the whole question: the ceiling.")
     noop: Noop | None = key(None, "Block nothing, in another batch, to measure numerical noise.")
     crossed: Plain | None = None
-    """Swap the answers of two questions with the same relation and fold, without blocking. If
-    `knockout` and `rest` are run, swap the answers under these as well."""
+    """Swap the answers of two questions with the same relation and fold. One pass blocks nothing,
+    another blocks as `knockout` does, and a third, if `rest` is run, as `rest` does."""
     gold: Plain | None = key(None, "With `crossed`: also pass gold answers in place of wrong ones.")
 
 
@@ -245,7 +245,7 @@ class Config(Section):
         return [(model, dataset) for model in entry.models for dataset in entry.datasets]
 
     def labels_of(self, cells: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
-        """Return the labels of the cells' models and datasets by key. No result depends on them."""
+        """Return the display names (`label`) of the cells' models and datasets, by key."""
         return {
             "models": {name: self.models[name].label for name, _ in cells},
             "datasets": {name: self.datasets[name].label for _, name in cells},
@@ -284,7 +284,7 @@ class Config(Section):
         ]
 
     def trained(self) -> tuple[list[str], list[str]]:
-        """Return the models with a recipe: those that a figure or calibration needs, and others."""
+        """Return models with a recipe, in two lists: needed by figures or calibration, others."""
         needed = {name for figure in self.figures.values() for name in figure.models}
         needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
         names = [name for name, model in self.models.items() if model.train]

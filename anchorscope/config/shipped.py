@@ -25,7 +25,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the catalogue, except figures that cannot be drawn, to a run's keys. The run's win."""
+    """Add the catalogue, without figures that cannot be drawn, to `raw`, whose keys win."""
     whole = laid_over(raw, catalogue())
     figures, own = whole["figures"], raw.get("figures", {})
     if isinstance(figures, Mapping):
@@ -49,7 +49,7 @@ def laid_over(above: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, A
 
 
 def _can_be_drawn(figure: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
-    """Return whether an unchecked config has a figure's models, datasets and read-out."""
+    """Return whether the unchecked config `whole` has a figure's models, datasets and read-out."""
     for kind in ("models", "datasets"):
         held = whole[kind] if isinstance(whole[kind], Mapping) else {}
         if not held.keys() >= set(figure[kind]):

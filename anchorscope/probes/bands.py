@@ -2,8 +2,8 @@
 
 A percentile bootstrap that holds the probes fixed is too narrow: a draw changes which samples are
 averaged, but not which samples the probes were fitted to. So probes are also fitted to some draws
-(`Draws`). The inflation of a quantity is the ratio of its standard deviations over these draws with
-refitted and with fixed probes. Intervals are stretched by this factor, about the estimate.
+(`Draws`). Over these draws, a quantity may vary more with refitted than with fixed probes. The
+ratio of the two standard deviations, the inflation, stretches intervals about the estimate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anchorscope.storage.files import read_arrays, write_arrays
 ANY = (-np.inf, np.inf)  # bounds of an unbounded quantity
 OF_FLOOR = "floor/"  # prefix of the names of arrays with floors' scores in the file of draws
 Refits = tuple[ClusterDraws, Iterable[Readout]]
-"""Bootstrap draws, and for each draw the read-out with scores of the probes refitted to it."""
+"""Bootstrap draws, and one read-out per draw, scored by probes refitted to that draw."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Draws:
     def add(
         self, readout: str, condition: tuple[str, int], rows: np.ndarray, s: np.ndarray
     ) -> None:
-        """Add scores [layers, draws, len(rows)] of the samples `ids[rows]`, if there are any."""
+        """Add `s` [layers, draws, len(rows)], scores of samples `ids[rows]`; skip empty `rows`."""
         if not len(rows):
             return
         name, draw = condition
@@ -71,10 +71,10 @@ class Draws:
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
     ) -> Refits | None:
-        """Return the draws, and the read-out with each draw's scores; None if it has no scores.
+        """Return the draws, and one copy of `readout` per draw; None if `readout` has no scores.
 
-        Answers are as `samples.in_order` returns them. The read-outs have the effects of those
-        `conditions` that were measured.
+        A copy holds the scores by the draw's probes, and the effects of those `conditions` that
+        were measured. Answers are as `samples.in_order` returns them.
 
         Raises:
             AnchorscopeError: Draws and answers have different samples.
@@ -94,14 +94,14 @@ class Draws:
         return ClusterDraws(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return the scores of each floor's refits, float64 [draws, n]. Raises as `refits` does."""
+        """Return floor → scores of its refits, float64 [draws, n]. Raises the error of `refits`."""
         rows = places(self.ids, answers["id"], "refitted floors")
         return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
 
 
 @dataclass(frozen=True)
 class Means:
-    """The mean over a group that can be formed in several ways, averaged over the ways."""
+    """The mean over a group of samples. If several ways form the group, average their means."""
 
     values: np.ndarray  # float64 [ways, layers, n], or broadcastable to the members
     members: np.ndarray  # which samples each way puts into the group, bool [ways, layers, n]
@@ -113,11 +113,11 @@ class Means:
         return intervals.mean_known(intervals.ratio(sums, self.members.sum(-1)), axis=0)
 
     def replicates(self, drawn: ClusterDraws, placements: int = 1) -> np.ndarray:
-        """Return the means in each bootstrap draw, [draws, layers], see `of_placements`."""
+        """Return each bootstrap draw's means, [draws, layers]; see `ClusterDraws.of_placements`."""
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
     def clusters(self, drawn: ClusterDraws) -> np.ndarray:
-        """Return the effective number of clusters of the members, [layers], averaged over ways."""
+        """Return the group's effective number of clusters, [layers], the mean over the ways."""
         return effective_clusters(drawn.sums(self.members)).mean(0)
 
 
@@ -141,10 +141,10 @@ class Spread:
 
 
 def effective_clusters(sizes: np.ndarray) -> np.ndarray:
-    """Return Kish's effective number of clusters (Σ size)² / Σ size², [...], 0 without members.
+    """Return Kish's effective number of clusters (Σ size)² / Σ size², [...]; 0 if all are empty.
 
-    Sizes are [..., clusters]. This treats the members of a cluster as identical, because data that
-    do not vary cannot tell how similar the members are.
+    `sizes` are [..., clusters]. Members of one cluster count as identical. Their real similarity is
+    not estimated: where no value varies, the data cannot tell it.
     """
     sizes = np.asarray(sizes, dtype=np.float64)
     squares = (sizes**2).sum(-1)
@@ -161,10 +161,10 @@ def with_edges(
     """Widen bootstrap intervals of zero width, because unseen clusters may have other values.
 
     If no sample flips, every bootstrap draw is 0, whether there are six samples or six hundred. But
-    a share of up to z² / (clusters + z²) of all clusters may have other values although no observed
-    cluster does. This is the upper end of Wilson's interval (J. Am. Stat. Assoc. 22, 1927) for an
-    observed share of 0. The other values may lie anywhere within `bounds`. With infinite bounds,
-    the intervals stay unchanged.
+    unobserved clusters may have other values: up to the share z² / (clusters + z²) of all clusters,
+    with z the normal quantile. This is the upper end of Wilson's interval (J. Am. Stat. Assoc. 22,
+    1927) for an observed share of 0. The other values may lie anywhere within `bounds`. With
+    infinite bounds, the intervals stay unchanged.
     """
     least, most = bounds
     if not np.isfinite(bounds).all():
@@ -208,9 +208,9 @@ def spreads(
 
 
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
-    """Return the ratio of standard deviations with refitted and with fixed probes, at least 1.
+    """Return the standard deviation of `refitted` divided by that of `fixed`, at least 1.
 
-    Quantities are [draws, ...]. Draws in which either one is NaN do not count.
+    Both hold quantities, [draws, ...]. A draw counts only where neither of them is NaN.
     """
     both = ~np.isnan(fixed) & ~np.isnan(refitted)
     known = (np.where(both, values, np.nan).reshape(len(both), -1) for values in (fixed, refitted))

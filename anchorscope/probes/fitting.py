@@ -61,11 +61,11 @@ class Design:
         return [(k, i) for k, inner in enumerate(self.inner) for i in range(inner.max() + 1)]
 
     def of_draws(self, draws: int) -> np.ndarray:
-        """Return the number of the probe that scores each sample in each draw, int64 [draws, n]."""
+        """Return the index of the probe that scores each sample in each draw, int64 [draws, n]."""
         return self.fold + len(self.inner) * np.arange(draws)[:, None]
 
     def in_order(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of a table of the same samples in the order of the design.
+        """Return the rows of `table` in the design's order.
 
         Raises:
             AnchorscopeError: The table does not have exactly one row per sample.
@@ -77,9 +77,9 @@ class Design:
 def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
     """Cut outer folds, and inner folds in each training fold, so that linked samples stay together.
 
-    Samples of one `component` are linked; without this column, samples with an equal question or
-    subject. The answers need `id` and `label`, and `ea_text` if `disjoint` is `subject+answer`.
-    `where` names the answers in errors.
+    Linked samples have an equal `component` or, without this column, an equal question or subject.
+    The answers need `id` and `label`, and `ea_text` if `disjoint` is `subject+answer`. `where`
+    names the answers in errors.
 
     Raises:
         AnchorscopeError: Folds cannot be cut, see `folds.assign`.
@@ -101,7 +101,7 @@ def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers
 def inner_folds(
     answers: pd.DataFrame, settings: ProbeSettings, where: str, outer: int | None = None
 ) -> np.ndarray:
-    """Cut inner folds of training samples, int64 [n]; `outer` is the held-out fold, if any.
+    """Return the inner fold of each answer, int64 [n]; `outer` is the outer fold left out, if any.
 
     Raises:
         AnchorscopeError: Folds cannot be cut, see `folds.assign`.
@@ -216,9 +216,9 @@ def refit(
 ) -> Fitted:
     """Fit the probes of bootstrap draws, with known penalties.
 
-    Slope and offset of a fold are fitted to the outer out-of-fold logits of its training samples,
-    not to inner ones. This gives the same spread with a sixth of the probes. `weights` [draws, n]
-    says how often each sample was drawn. Other arguments are as in `fit`.
+    No inner folds are fitted. A fold is calibrated on the logits that the probes of the other folds
+    give its training samples. This gives the same spread with a sixth of the probes. `weights`
+    [draws, n] says how often each sample was drawn. Other arguments are as in `fit`.
     """
     n, draws = len(design.z), len(weights)
     rows = (weights[:, None] * design.outer).reshape(-1, n)
@@ -241,7 +241,7 @@ def refit(
 
 
 def usable(design: Design, weights: np.ndarray) -> np.ndarray:
-    """Return whether each draw gives all probes both classes, bool [draws]; weights [draws, n]."""
+    """Return whether all probes of a draw have training rows of both classes, bool [draws]."""
     wrong, everyone = weights @ (design.outer * design.z).T, weights @ design.outer.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 
@@ -249,7 +249,7 @@ def usable(design: Design, weights: np.ndarray) -> np.ndarray:
 def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
     """Return the training rows, bool [problems, n], and outer fold, int64 [problems], of each fit.
 
-    The fits to whole outer training folds come first, those without one inner fold follow.
+    The fits to whole outer training folds come first. Fits that leave out one inner fold follow.
     """
     outer, inner_folds = design.outer, design.inner_folds
     inside = [outer[k] & (design.inner[k] != i) for k, i in inner_folds]
@@ -289,7 +289,7 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return each outer training fold's log-odds of z = 1, [folds]; 0 if scores keep this prior."""
+    """Return log-odds of z = 1 in each outer training fold, [folds]; 0 if the prior is natural."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))
@@ -299,7 +299,7 @@ def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:
-    """Return inner out-of-fold logits, [layers, folds, penalties, n]; NaN outside training."""
+    """Return inner out-of-fold logits, [layers, folds, penalties, n]; NaN in the held-out fold."""
     outer_folds, n = design.inner.shape
     held_out = np.full((len(x), outer_folds, penalties, n), np.nan)
     for layer in range(len(x)):
@@ -312,7 +312,7 @@ def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: 
 
 
 def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
-    """Return scores s, float64 [layers, ..., n], by the probes with the numbers `fold` [..., n]."""
+    """Score samples by the probes of index `fold` [..., n]; return s, float64 [layers, ..., n]."""
     raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
         logits = fitted.probes.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()

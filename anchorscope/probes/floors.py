@@ -98,7 +98,7 @@ class TextFeatures:
         return learned, learned._matrix(texts, held)
 
     def features(self, answers: pd.DataFrame) -> sparse.csr_matrix:
-        """Return features 0 or 1, then scaled lengths and their squares, float64 [n, features]."""
+        """Return 1 or 0 for each feature, then scaled lengths and their squares, [n, features]."""
         texts = _texts(answers, self.column)
         return self._matrix(texts, [ANALYSERS[self.kind](text) for text in texts])
 
@@ -125,7 +125,7 @@ class TextModel:
     c: float  # inverse penalty
 
     def logits(self, answers: pd.DataFrame) -> np.ndarray:
-        """Return logits of *wrong* at the training samples' share of wrong answers, float64 [n]."""
+        """Return logits of *wrong*, [n]. Their prior is the training share of wrong answers."""
         features = sparse.hstack([part.features(answers) for part in self.parts], format="csr")
         return features @ self.weights + self.bias
 
@@ -135,12 +135,12 @@ def fit(
 ) -> TextModel:
     """Fit one of `FLOORS` to answers, as a strong baseline.
 
-    C is the value with the highest AUC over inner folds. Probes of hidden states use the smallest C
-    that does nearly as well (`platt.choose`). This rule would give text models an AUC below chance
-    if the text tells little.
+    C is the value with the highest AUC over inner folds. Probes of hidden states use another rule,
+    the smallest C that does nearly as well (`platt.choose`). With that rule, a text model's AUC
+    would fall below chance if the text tells little.
 
-    The labels z are [n], 1 for a wrong answer. Inner folds are int64 [n]. `penalties` are values of
-    C, ascending. Without inner folds (-1), the first C is used, and nothing is calibrated.
+    `z` is [n], 1 for a wrong answer. `penalties` are values of C, ascending. `inner`, int64 [n], is
+    each sample's inner fold. If all are -1, the first C is used, and nothing is calibrated.
     """
     learned = [TextFeatures.learn(answers, column, kind) for column, kind in FLOORS[floor]]
     features = sparse.hstack([x for _, x in learned], format="csr")
@@ -187,10 +187,10 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
 def learn(
     gram: np.ndarray, design: Design, draws: Draws | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fit models in the folds of a design to features given by their Gram matrix, [n, n].
+    """Fit text models in the folds of a design, given the features' Gram matrix, [n, n].
 
-    Return the inverse penalty of the model that scored each sample [n], its score at balanced
-    classes [n], and its scores by the models refitted to each draw, float32 [draws, n].
+    Return three arrays about the samples: the inverse penalty of the model that scored each [n],
+    the scores at balanced classes [n], and the scores by refitted models, float32 [draws, n].
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()
@@ -208,9 +208,10 @@ def learn(
 def _rotated(gram: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
     """Rotate features so that they are uncorrelated and have mean 0, given their Gram matrix.
 
-    A penalised regression gives the same logits after a rotation. So text models are fitted like
-    probes of a single layer, float32 [1, n, width], the rotated features. Also return the matrix
-    [n, width] that turns weights of rotated features into factors of the texts' centred features.
+    A penalised regression gives the same logits after a rotation. Return the rotated features as
+    one layer, float32 [1, n, width], and a matrix [n, width]. The matrix times the rotated
+    features' weights gives one factor per text. The weights of the given features are the sum over
+    texts of factor · centred features.
     """
     mean = gram.mean(0)
     values, vectors = np.linalg.eigh(gram - mean - mean[:, None] + mean.mean())

@@ -37,10 +37,10 @@ class ClusterDraws:
         return ratio(self.totals(np.where(members, values, 0.0)), self.totals(members))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
-        """Average [draws, ways, layers] over the ways to form a group, ignoring NaN.
+        """Average `each` [draws, ways, layers] over the ways to form a group, ignoring NaN.
 
-        The ways cycle through the `placements`, which are draws of the random control. Each
-        bootstrap draw also resamples the placements.
+        `placements` counts the random control's draws. The ways cycle through them: with 2 draws, 4
+        ways use draws 0, 1, 0, 1. Each bootstrap draw resamples the placements, too.
         """
         if placements == 1:
             return mean_known(each, 1)
@@ -54,7 +54,7 @@ class ClusterDraws:
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the AUC of s [layers, n] on all samples, then in each draw, [1 + draws, layers].
 
-        The AUC is NaN without both classes. A sample with s NaN is left out of that layer.
+        The AUC is NaN if one class is missing. Each layer leaves out the samples whose s is NaN.
         """
         weights = np.concatenate([np.ones((1, self.weights.shape[1])), self.weights])
         return np.stack([_aucs(layer, z, weights, self.clusters) for layer in s], axis=1)
@@ -92,26 +92,26 @@ def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def thin(n: Any, n_clusters: Any, least: Any) -> Any:
-    """Return whether samples or clusters are too few; both are numbers or arrays [...].
+    """Return whether `n` or `n_clusters`, numbers or arrays [...], is below its minimum.
 
-    `least` has `min_n` and `min_clusters`: the section `bootstrap` of the config, or an analysis.
+    `least` has the minima `min_n` and `min_clusters`: the config's `bootstrap`, or an analysis.
     """
     return (n < least.min_n) | (n_clusters < least.min_clusters)
 
 
 def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """Return the columns of a statistic [1 + draws, ...]: estimate (the first value), interval."""
+    """Return `name`, the first of `values` [1 + draws, ...], and the `ends` columns of the rest."""
     return {name: values[0], **ends(name, values[1:], level)}
 
 
 def ends(name: str, replicates: np.ndarray, level: float) -> dict[str, Any]:
-    """Return the columns of the interval ends, see `percentile`."""
+    """Return the columns `<name>_low` and `<name>_high`, see `percentile`."""
     low, high = percentile(replicates, level)
     return {f"{name}_low": low, f"{name}_high": high}
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends [...] of the percentile interval of [draws, ...], ignoring NaN."""
+    """Return both ends, [...] each, of the interval of `replicates` [draws, ...], ignoring NaN."""
     tails = [(1 - level) / 2, (1 + level) / 2]
     never = np.isnan(replicates).all(0)
     usable = np.where(never, 0.0, replicates)

@@ -54,7 +54,7 @@ class Block:
         )
 
     def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """Return weights [..., width] and bias [...] on `x`, given those on x̂, bias last."""
+        """Turn `w` on x̂, with the bias last, into weights [..., width] and bias [...] on `x`."""
         weights = w[..., :-1] * self.inv_std
         return weights, w[..., -1] - (weights * self.mean).sum(-1)
 
@@ -94,8 +94,8 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
     """Solve all problems of a block.
 
     A problem is solved when the next full step would change none of its logits by more than
-    `tolerance` (for logits beyond ±`SURE`, in proportion). Its weights then stay unchanged, so that
-    other problems affect its solution by rounding alone.
+    `tolerance`. Beyond ±`SURE`, the tolerance grows in proportion to the logit. Weights of solved
+    problems stay unchanged, so problems affect each other by rounding alone.
 
     Returns:
         The weights [layers, problems, width + 1] on x̂, bias last, and the number of problems that
@@ -145,10 +145,10 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
 class _Past:
     """The last `MEMORY` steps of every problem, from which L-BFGS estimates the curvature.
 
-    `s` are the steps and `y` the changes of the gradient, [layers, problems, MEMORY, width + 1],
-    0 where there is none yet. A new step replaces the oldest. `product` is s · y of each step, and
-    `inverse` the inverse of R, the upper triangle of s yᵀ with the steps in chronological order,
-    with rows and columns stored in the order of `s`. Those of a step that is ignored are 0.
+    `s` are the steps and `y` the changes of the gradient, [layers, problems, MEMORY, width + 1], 0
+    where there is none yet. A new step replaces the oldest. `product` is s · y of each step. R is
+    the upper triangle of s yᵀ, with steps in chronological order. `inverse` is R⁻¹, with rows and
+    columns in the order of `s`; those of an ignored step are 0.
     """
 
     def __init__(self, w: Tensor) -> None:
@@ -196,7 +196,7 @@ class _Past:
 
 
 def _times(steps: Tensor, vector: Tensor) -> Tensor:
-    """Return `steps @ vector[..., None]`, several times faster than a small product per problem."""
+    """Compute `steps @ vector[..., None]` as a sum, several times faster than as products."""
     return (steps * vector[..., None, :]).sum(-1, keepdim=True)
 
 

@@ -11,10 +11,10 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
-"""Assumed AUC of the hardest floor, and assumed correlation of its AUC with the probe's."""
+"""Assumed AUC of the hardest floor, and assumed correlation of the AUCs of floor and probe."""
 WIDENED, VARIES = 1.7, 1.2
-"""Factor by which refits widen the interval of the gain, and factor by which the gain really varies
-more than with a fixed probe and floor: middle values of `validation/simulations/power.py`."""
+"""Middle values of `validation/simulations/power.py`. Refits widen the interval of the gain by the
+first factor. The gain's true spread is the second factor times its spread with fixed models."""
 POWER, LEVEL = 0.8, 0.95  # power at which samples are planned, and level of the interval
 MOST_GAIN = 0.1  # a cell is too small if it needs a higher gain in AUC to be called a signal
 USUAL_GAIN = 0.05  # gain in AUC that a plan should be able to detect
@@ -23,8 +23,8 @@ USUAL_GAIN = 0.05  # gain in AUC that a plan should be able to detect
 def auc_error(auc: float, right: float, wrong: float) -> float:
     """Return the standard error of an AUC, for normal scores of `right` and `wrong` answers.
 
-    Hanley & McNeil, Radiology 143 (1982), eq. 1. Both of their Q are the probability that two
-    scores of one class both lie on the right side of a score of the other class.
+    Hanley & McNeil, Radiology 143 (1982), eq. 1. Here, their Q₁ and Q₂ are equal: the probability
+    that two scores of one class both lie on the right side of one score of the other class.
     """
     z = ndtri(auc)
     both = auc - 2 * owens_t(z, 3**-0.5)  # P(two normal variables of correlation .5 are below z)
@@ -54,7 +54,7 @@ def least_n(gain: float, wrong: float = 0.5) -> int:
 
 
 def least_gain(n: int, wrong: float = 0.5) -> float | None:
-    """Return the smallest gain that n samples show as a signal in 8 of 10 cells, or None."""
+    """Return the least gain that is a signal in 8 of 10 cells of `n` samples; None if none is."""
     most = 0.999 - FLOOR
     if n * min(wrong, 1 - wrong) < 2 or chance(most, n, wrong) < POWER:
         return None
@@ -62,10 +62,10 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
 
 
 def shortage(n: int, wrong: float = 0.5) -> tuple[float | None, int] | None:
-    """Return the smallest gain that a cell can show, if it is above `MOST_GAIN`, else None.
+    """Return what a cell of `n` samples lacks; None if it can show a gain of `MOST_GAIN`.
 
-    The gain is None if the cell can show none. The second number is the number of samples that show
-    `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers, one half while unknown.
+    First comes the smallest gain that the cell can show (None: it can show no gain), then the
+    number of samples that show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:

@@ -31,9 +31,9 @@ TOLERANCE = 1e-4  # a problem is solved if a full step changes no logit by more
 MAX_ITERATIONS = 500
 CPU_BYTES = 64 << 20
 GPU_BYTES = 16 << 30
-"""Maximum bytes of the layers solved together. With more layers, all would wait for the slowest.
-On a GPU, at most half of the total memory is used. Free memory does not count, because the number
-of layers solved together changes the last digits of results.
+"""Maximum bytes of the layers solved together. With more layers, all would wait for the slowest. On
+a GPU, at most half of the total memory is used. The limit ignores how much memory is free, because
+the number of layers solved together changes the last digits of results.
 """
 
 log = logging.getLogger(__name__)
@@ -88,9 +88,9 @@ def fit(
 ) -> Probes:
     """Fit every problem at every layer, as many together as fit into memory.
 
-    Features are float [layers, n, width], labels 0 or 1 [n]. Training rows are [problems, n], bool
-    or weights of at least 0. Inverse penalties are [problems] or [layers, problems]. If `scaled` is
-    False, features are not standardised and must be uncorrelated with mean 0.
+    `x` is float [layers, n, width], `z` 0 or 1 [n]. `train_masks` are [problems, n], bool or
+    weights of at least 0. The inverse penalties `c` are [problems] or [layers, problems]. If
+    `scaled` is False, features are not standardised and must be uncorrelated with mean 0.
 
     Raises:
         AnchorscopeError: Features are not finite, training rows have one class only, or a single
@@ -161,7 +161,7 @@ def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple
 
 
 def _halved(layers: int, problems: int) -> tuple[int, int]:
-    """Return how many layers and problems to try after these did not fit."""
+    """Halve the layers, or the problems of a single layer, because they did not fit in memory."""
     if layers == problems == 1:
         what = "one probe of one layer does not fit, even alone"
         do = "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU"

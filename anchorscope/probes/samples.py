@@ -24,7 +24,7 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of a condition on each sample, against its `compared_with`, [draws, layers, n]."""
+    """Effects of a condition, compared with another (`compared_with`), [draws, layers, n]."""
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
     s: np.ndarray  # the score under the condition, float64; NaN where not measured
@@ -154,7 +154,7 @@ def places(
 
 
 def mismatch(what: str, where: object, product: str = "scores") -> AnchorscopeError:
-    """Return the error for a product of a cell that does not belong to the others."""
+    """Return the error for a product that does not match the other products of its cell."""
     return stale(what, where, f"the cell's {product}")
 
 
@@ -192,7 +192,7 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
 
 
 def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np.ndarray:
-    """Return s, float64 [layers, n]; NaN for samples that a `partial` condition lacks."""
+    """Return s, float64 [layers, n]; NaN where a `partial` condition did not measure a sample."""
     where = f"{where}, {condition}"
     layers, values = part["layer"].to_numpy(), part["s"].to_numpy(dtype=np.float64)
     places = ids.get_indexer(pd.Index(part["id"].astype(str)))
@@ -214,10 +214,10 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
 def _folds(
     scores: pd.DataFrame, clean: np.ndarray, ids: pd.Index, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return each sample's outer fold, int64 [n], and AUCs to choose layers by, [layers, folds].
+    """Return the samples' outer folds, int64 [n], and the AUCs that choose layers, [layers, folds].
 
-    The AUCs are of inner out-of-fold logits or, without inner folds, of the clean scores of the
-    samples in the other outer folds.
+    These are AUCs of inner out-of-fold logits. If there are no inner folds, an outer fold gets the
+    AUC of the clean scores of all samples outside it.
     """
     rows = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     fold = np.zeros(len(ids), dtype=np.int64)
@@ -240,7 +240,7 @@ def _all_effects(scores: Scores) -> dict[str, Effects]:
 
 
 def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray]) -> Effects:
-    """Return the effects on scores `moved`, by draw, against the scores `uncut`, [layers, n]."""
+    """Compare `moved`, a condition's scores in each draw, with `uncut`; each is [layers, n]."""
     s = np.stack(moved)
     measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(uncut).any(0)
     wrong = uncut > 0

@@ -45,21 +45,21 @@ Activations = Callable[[str, str, int], tuple[Sequence[str], Features]]
 """Read-out, condition and draw → ids, and their hidden states [layers, len(ids), width]."""
 
 FITTING = 50
-"""Number of conditions scored in about the time that it takes to fit a layer."""
+"""Fitting a layer takes about as long as scoring this many conditions."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ScoredProbes:
-    """Some probes, and their scores of the clean pass, to which they were fitted."""
+    """Some probes, and their scores of the clean pass. The probes were fitted to that pass."""
 
     fitted: Fitted
     s: np.ndarray  # out of fold, float64 [layers, n], or [layers, draws, n] for several draws
 
 
 _Probes = dict[str, ScoredProbes]
-"""Name → probes: `clean`, `draws` (of all bootstrap draws), `shuffled` (of shuffled labels)."""
+"""Name → probes: `clean`, `draws` (fitted to each draw), `shuffled` (fitted to shuffled labels)."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class CellScores:
         raise mismatch(what, where, "folder of activations")
 
     def _fit(self, readout: str, report: Callable[[int], object]) -> _Probes:
-        """Fit the probes of one read-out; `report` the number of layers of each finished block."""
+        """Fit a read-out's probes; after each block, call `report` with its number of layers."""
         design, device, null = self.design, self.device, _shuffled_design(self.design)
         places, x = self._measured(readout, CLEAN)
         order = np.argsort(places)
@@ -134,7 +134,7 @@ class CellScores:
         return {name: _joined([part[name] for part in parts]) for name in parts[0]}
 
     def _clean(self, readout: str, probes: _Probes) -> Iterator[pd.DataFrame]:
-        """Yield the tables of the clean pass, which the probes scored when they were fitted."""
+        """Yield the tables of the clean pass. Its scores are already in `probes`."""
         places = np.arange(len(self.design.ids))
         table = partial(_table, readout, CLEAN, self.design, places)
         if "draws" in probes:
@@ -163,7 +163,7 @@ class CellScores:
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
-    """Draw clusters of the design's samples `settings.refits` times, as for intervals.
+    """Make `settings.refits` draws of clusters of the design's samples, as for intervals.
 
     Draws that leave a training fold with one class only are left out. The log says how many.
     """
@@ -185,11 +185,11 @@ def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
 
 
 def _shuffled_design(design: Design) -> Design | None:
-    """Return the design with shuffled labels; None if a fold has one class, or for `published`.
+    """Return the design with shuffled labels; None for `published` scores or one-class folds.
 
-    The probes are not calibrated, since a slope would be fitted to uninformative logits. Logits are
-    still shifted to balanced classes: a fold with more wrong labels leaves fewer to train on. So
-    without the shift its scores would be lower, and pooled scores would rank labels in reverse.
+    The probes are not calibrated, since a slope would be fitted to uninformative logits. But logits
+    are shifted to balanced classes. Otherwise, a fold with many wrong labels would get low scores,
+    as few are left to train on, and scores of all folds together would rank labels in reverse.
     """
     if design.settings.scoring != "calibrated":
         return None
@@ -210,7 +210,7 @@ def _table(
     fitted: Fitted,
     s: np.ndarray,
 ) -> pd.DataFrame:
-    """Return the table of one condition and probe, given scores [layers, rows] of `places`."""
+    """Return a table of one condition and probe; `s` [layers, rows] scores samples `places`."""
     fold, s, layers = design.fold[places], s.astype(np.float32), len(s)
     columns = {
         "id": np.tile(design.ids[places], layers),

@@ -10,10 +10,10 @@ from anchorscope.passes.features import View
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
-"""A feature is constant for a problem if its variance there is a smaller share of its total."""
+"""If a feature's variance in a problem's rows is below this share of the total, it is constant."""
 FAR = 8.0
-"""Rows more than this many standard deviations away are left out when a feature is centred. No row
-of n is √n or more away, so the limit is lower for few rows.
+"""A row more than this many standard deviations away is left out when a feature is centred. With n
+rows, the limit is at most √n / 2, since no row can be √n away.
 """
 COLUMNS = 64  # number of features processed together in float64, so that they fit in the cache
 
@@ -59,7 +59,7 @@ def standardise(features: View, masks: Tensor) -> Standardised:
 
 
 def as_they_are(features: View, masks: Tensor) -> Standardised:
-    """Return features unchanged, with their variances; they are uncorrelated with mean 0."""
+    """Return features unchanged, with their variances. They must be uncorrelated with mean 0."""
     x = features[:].to(masks)
     layers, _, width = x.shape
     zeros, ones = x.new_zeros((layers, 1, width)), x.new_ones((layers, 1, width))
@@ -82,7 +82,7 @@ def _standardise_columns(
 
     An outlier would move the mean far from all other rows and leave few digits to tell these apart.
     So outliers do not count for the centre. A feature that is constant among a problem's rows gets
-    1 / std = 0. Its weight is then 0, as the penalty would make it.
+    1 / std = 0. This makes its weight 0, and the penalty would, too.
     """
     x = rows[:, columns].double()
     x, first = x - x[0], x[0]

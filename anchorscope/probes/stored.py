@@ -47,7 +47,7 @@ class Stored:
         return Design(where, self.ids, z, self.fold, self.inner, settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Return scores s of hidden states, calibrated like the probes, float64 [layers, rows].
+        """Return scores s of hidden states, float64 [layers, rows], with the probes' calibration.
 
         States are [layers, rows, width]. `ids` holds the sample of each row.
 

@@ -60,12 +60,12 @@ def of_scores(
     AUC above 0.6 suffices. Refitted probes and floors (`again`) widen the interval of the gain.
 
     Returns:
-        Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the
-        smallest lower end of the gain, and `floor_auc`, blank without floors; `gain`, `gain_low`,
-        `gain_high`, the AUC of the probe minus that of the floor; `signal`. Claims use the other
-        arrays: `hardest`, the floor (or `0.6`) with the smallest margin in standard errors;
-        `margin`, the AUC of the probe minus the AUC of `hardest`; `margin_error`, by bootstrap;
-        `margin_low`, `margin_high`, `margin_p`, by Student's t over clusters.
+        Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the floor with the lowest
+        `gain_low`, and `floor_auc`, both blank without floors; `gain`, the AUC of the probe minus
+        `floor_auc`, with `gain_low`, `gain_high`; `signal`. Claims use the others. `hardest` is the
+        floor (or `0.6`) that the probe's AUC exceeds by the fewest standard errors. `margin` is the
+        probe's AUC minus that of `hardest`; `margin_error` is by bootstrap; `margin_low`,
+        `margin_high` and `margin_p` are by Student's t over clusters.
 
     Raises:
         AnchorscopeError: The floors have other samples.
@@ -105,7 +105,7 @@ def of_scores(
 def _margin(
     margins: np.ndarray, names: Sequence[str], drawn: ClusterDraws, level: float
 ) -> dict[str, np.ndarray]:
-    """Return `hardest` and the columns of its margin, the smallest in standard errors."""
+    """Return the margin with the smallest ratio to its standard error; `hardest` names it."""
     error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies counts as certain
     value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
     width = error * stdtrit(freedom, (1 + level) / 2)

@@ -81,7 +81,7 @@ def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
 def write_parquet_parts(frames: Iterable[pd.DataFrame], path: str | Path) -> None:
     """Write a table part by part, so that only one part is in memory at a time.
 
-    There must be at least one part. The first part must have rows, and all have the same columns.
+    There must be at least one part. The first must have rows. All must have the same columns.
     """
     parts = iter(frames)
     first = pa.Table.from_pandas(next(parts), preserve_index=False)
@@ -159,7 +159,7 @@ def state_of(paths: Iterable[str | Path]) -> str:
     """Hash local files, so that the hash changes if one is replaced, even by an older file.
 
     The whole content of files of up to 16 MiB is hashed. For larger files, the hash covers size,
-    time of the last change, and first MiB, with the header of safetensors and GGUF files.
+    time of the last change, and first MiB, where safetensors and GGUF files have their header.
     """
     whole = hashlib.sha256()
     for path in map(Path, paths):

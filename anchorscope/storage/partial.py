@@ -1,9 +1,9 @@
 """Finished batches of a job, kept so that no interruption and no failing rerun loses them.
 
 Snakemake deletes a job's declared outputs before it runs the job again, even if the new run fails.
-So batches are kept in a folder that no rule declares, `<root>/.partial/<product>/<hash>/`, until
-the job has made its product under other settings. The hash covers the settings, and each file notes
-the `signature` of its samples, so that batches cannot be confused.
+So batches are kept in a folder that no rule declares, `<root>/.partial/<product>/<hash>/`. The hash
+covers the settings. When the product is made, batches with another hash are removed. Each file
+notes the `signature` of its samples, so that batches cannot be confused.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
     """Make the folder for the batches of a job's product, and return its path.
 
-    The path depends on the device, because numbers differ a little between devices. The `repr` of
-    `batches` must describe the batches, with any content that the job's identity leaves out.
+    The path depends on the device, because numbers differ a little between devices. `repr(batches)`
+    must show any content of the batches that the job's identity leaves out.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -74,14 +74,14 @@ def publish(folder: Path, product: str | Path) -> None:
 
 
 def drop(products: Iterable[str | Path]) -> None:
-    """Remove the batches of products that are not kept or will be made anew."""
+    """Remove all batches of `products`, whatever their settings."""
     for product in map(Path, products):
         for root in product.parents:
             shutil.rmtree(waiting(root, product), ignore_errors=True)
 
 
 def waiting(root: str | Path, product: str | Path) -> Path:
-    """Return the folder of a product's batches, which has one subfolder per settings."""
+    """Return the folder of a product's batches, with a subfolder for each hash of settings."""
     return Path(root, FOLDER, "+".join(Path(product).relative_to(root).parts))
 
 
@@ -91,7 +91,7 @@ def batch(folder: Path, number: int) -> Path:
 
 
 def signature(samples: Sequence[str]) -> str:
-    """Hash the ids of a batch's samples, in the order of its rows, for its note `samples`."""
+    """Hash the ids of a batch's samples, in row order. `once` saves it as the note `samples`."""
     return hashlib.sha256(json.dumps(list(samples)).encode()).hexdigest()
 
 

@@ -27,7 +27,7 @@ class Progress(tqdm):
     job = ""
     """Name of the current job. Every bar and line begins with it."""
     kept = False
-    """Whether an earlier process did the work of the next `update`, see `partial.once`."""
+    """Whether the next `update` counts work of an earlier process, see `partial.once`."""
 
     def __init__(self, *args: Any, unit: str = "samples", **options: Any) -> None:
         """Make a bar with the arguments of tqdm."""
@@ -45,7 +45,7 @@ class Progress(tqdm):
         return self.format_dict["elapsed"]
 
     def update(self, n: float | None = 1) -> bool | None:
-        """Count `n` more steps. Those of an earlier process (`kept`) do not count for the rate."""
+        """Count `n` more steps. If an earlier process did them (`kept`), the rate ignores them."""
         if Progress.kept:
             self.initial += n or 0
             Progress.kept = False

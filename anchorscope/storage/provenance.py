@@ -20,7 +20,7 @@ from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.identity import identity as identity_of
 
 PLACES = frozenset(("local", "file", "path", "on_disk"))
-"""Settings that name the place or layout of files, whose content has a digest of its own."""
+"""Settings that name the place or layout of files. The files' content has a digest of its own."""
 
 STARTED = time.perf_counter()
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")

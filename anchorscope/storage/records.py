@@ -25,8 +25,8 @@ PER_CELL = frozenset(
 def check_settings(products: Iterable[str | Path]) -> None:
     """Refuse cells made with different settings, such as files copied from another config.
 
-    `products` holds one product per cell. The records of each product and of its inputs are
-    compared with the records of the same rule in the other cells.
+    `products` holds one product per cell. The records of each product and of its inputs are read.
+    Records of one rule must have equal settings in all cells.
 
     Raises:
         AnchorscopeError: A setting differs. The error names both values and both products.
@@ -49,7 +49,7 @@ def check_settings(products: Iterable[str | Path]) -> None:
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield rule, settings (dotted key → value, no `PER_CELL`), path of product and inputs."""
+    """For each input and the product, yield rule, settings (dotted, no `PER_CELL`) and path."""
     if not beside(product).is_file():
         return
     record = read(product)
@@ -62,7 +62,7 @@ def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]
 
 
 def _by_dotted_key(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested settings to dotted keys such as `probe.folds`; an empty mapping is a value."""
+    """Flatten nested settings to dotted keys such as `probe.folds`; `{}` is kept as a value."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping) and value:
@@ -75,9 +75,9 @@ def _by_dotted_key(settings: Mapping[str, Any], prefix: str = "") -> dict[str, A
 def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object) -> None:
     """Refuse to continue if all stages together lost too large a share of the samples.
 
-    Samples left out by choice (`BY_CHOICE`) are not lost. Samples beyond the run's limit
-    (`BEYOND_LIMIT`) are not part of the total either. `stages` are as `funnel` returns them. `most`
-    is the largest share that may be lost.
+    Samples left out by choice (`BY_CHOICE`) are not lost. The share is of all samples but those
+    beyond the run's limit (`BEYOND_LIMIT`). `stages` are as `funnel` returns them. `most` is the
+    largest share that may be lost.
 
     Raises:
         AnchorscopeError: A larger share was lost.
@@ -130,7 +130,7 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 
 
 def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the last input of a product that has counts, or None if it is not unique."""
+    """Return the one input of `path` that has counts and runs last; None if none or several do."""
     rank = {name: ORDER.get(of.get("rule", ""), len(ORDER)) for name, of in records.items()}
     inputs = records[path].get("made_from", records)
     counted = [name for name in inputs if records.get(name, {}).get("counts")]
