@@ -1,8 +1,8 @@
 """`anchorscope selftest --like`: test whether a model fits on this device, and how long it takes.
 
 The trial builds a model of the same shape with random weights, without a download of weights. It
-makes the same passes, answers and probes as a run, on random prompts as long as those of the
-longest datasets.
+makes the same passes, answers and probes as a run. Its random prompts have the length of prompts of
+the longest datasets.
 """
 
 import gc
@@ -197,7 +197,7 @@ def _check_room(model: str, shape: Mapping[str, Any], dtype: str, device: torch.
 
 
 def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
-    """Return the workload of a prompt style, with prompts that the model's positions allow."""
+    """Return the workload of a prompt style. Prompts are cut to the model's number of positions."""
     style = style_of(prompt)
     name = "chat" if style.templated else "few_shot" if style.shows_examples else "plain"
     most = families.positions(loaded.model.config) or 1 << 30

@@ -55,7 +55,7 @@ def report(device: str) -> bool:
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:
-    """Run every check and yield its verdicts. A check that raises fails; the others still run."""
+    """Run every check and yield its verdicts. An exception fails its check and stops no other."""
     place = torch.device(device)
     loading.without_cudnn()  # as when a model is loaded
     checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in families]
@@ -125,9 +125,9 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _family(family: str, device: torch.device) -> Iterator[Verdict]:
-    """Compare a family's states with the plain model, with a loop, and with a second run.
+    """Compare a family's states with those of the plain model, of a loop, and of a second run.
 
-    For each sample and layer, the loop makes a pass in which E_Q is blocked up to that layer.
+    The loop makes one pass per sample and layer, with E_Q blocked in all layers up to this one.
     """
     loaded, planned = tiny(family, device), _planned()
     states, again = (_states(loaded, planned) for _ in range(2))
@@ -173,7 +173,7 @@ def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.
 
 
 def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
-    """Compare states with states of the same rows in another batch and without our mask."""
+    """Compare clean states with `noop`: the same rows in another batch, without our mask."""
     states = _states(tiny(family, device, dtype), _planned())
     clean = {sample: of for (sample, condition), of in states.items() if condition == "clean"}
     worst = max(_distance(states[sample, "noop"], of) for sample, of in clean.items())
@@ -181,7 +181,7 @@ def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
 
 
 def _copies() -> Iterator[Verdict]:
-    """Check copies between GPUs, since broken peer-to-peer copies arrive as finite garbage."""
+    """Check copies between GPUs: broken peer-to-peer copies give wrong but finite numbers."""
     gpus, sent = range(torch.cuda.device_count()), torch.randn(1 << 22)
     if len(gpus) < 2:
         yield Verdict("copies", "between GPUs", "skipped", f"{len(gpus)} GPUs")

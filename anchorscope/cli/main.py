@@ -220,7 +220,7 @@ def selftest(
 
 
 def _try_model(chosen: RunConfig, name: str, device: str | None) -> None:
-    """Try a model of the catalogue, or of a folder that is not in it, with random weights."""
+    """Try a model with random weights: one of the catalogue, or the folder `name`."""
     models = dict(chosen.models)
     if name not in models and Path(name).exists():
         models[name] = Model(local=name, label=name)

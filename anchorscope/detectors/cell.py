@@ -23,7 +23,7 @@ from anchorscope.probes.stored import Stored
 
 @dataclass(frozen=True)
 class DetectionCell:
-    """One cell at one read-out. Samples are in the order of the design."""
+    """One cell at one read-out. Its samples are in the order of `design.ids`."""
 
     design: Design  # the folds of the stored probes
     answers: pd.DataFrame  # with labels and partners, see `activations.measured`
@@ -35,7 +35,7 @@ class DetectionCell:
     device: str = "cpu"
 
     def lacks(self, method: Method) -> list[str]:
-        """Return the needs of a method that were not measured."""
+        """Return which of the method's `needs` were not measured in this cell."""
         measured = {
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
@@ -72,10 +72,10 @@ def read(
     """Read a cell from a folder of activations.
 
     The answers come from `activations.measured`. Every method uses the folds of the stored probes.
-    `outputs` are token probabilities, with `id`, `condition` and the columns of `output`.
+    `outputs` has the columns `id`, `condition`, `output.FEATURES` and, if measured, `p_true`.
 
     Raises:
-        AnchorscopeError: The products have different samples, or the read-out was not measured.
+        AnchorscopeError: The inputs have different samples, or `readout` was not measured.
     """
     calibrated, where = settings.scoring == "calibrated", f"read-out {readout}"
     settings = settings.model_copy(update={"scoring": "calibrated"})
@@ -103,7 +103,7 @@ def _samples(
     readouts: Sequence[str],
     outputs: pd.DataFrame | None,
 ) -> Samples:
-    """Return text, states and token probabilities of these samples under a condition."""
+    """Return the samples of `text` with their states and token probabilities under `condition`."""
     ids = text["id"].astype(str).to_numpy(dtype=object)
     states = {name: _states(folder, name, condition, ids) for name in readouts if len(ids)}
     if outputs is not None:
@@ -114,13 +114,13 @@ def _samples(
 
 
 def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
-    """Return the states of these samples under a condition, in their order."""
+    """Return the states of the samples `ids` under `condition`, in the order of `ids`."""
     measured, states = activations.read(folder, readout, condition)
     return reordered(states, _places(measured, ids, f"{condition} states", folder))
 
 
 def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: object) -> np.ndarray:
-    """Return the index of each sample among the measured ids, int64 [ids]; raise if one lacks."""
+    """Return the index of each of `ids` in `measured`, int64 [ids]; raise if one is missing."""
     places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
     if (places < 0).any():
         missing = ids[places < 0]
@@ -130,7 +130,7 @@ def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: objec
 
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the text of the answers with a partner, each after the partner's question."""
+    """Return the text of the answers that have a partner; the question is the partner's."""
     rows = answers[answers["crossed_partner"].notna()]
     of_question = ["question", "subject", "relation"]
     partners = answers.set_index("id").loc[rows["crossed_partner"], of_question]

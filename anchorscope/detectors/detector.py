@@ -35,7 +35,7 @@ FILE = "detector.json"
 COLUMNS = ("id", "question", "response", "ea_text", "p_wrong", "p_balanced", "dropped")
 """Columns of `Detector.score`, see docs/figures.md#using-the-result."""
 TOLERANCE = 0.1
-"""Largest allowed median change of the references' logits, in their standard deviations."""
+"""Largest allowed median change of the references' logits, relative to their standard deviation."""
 REFERENCES = 8
 """Number of answers whose logits a detector stores, to recognise its model."""
 FIELDS = {"answer": "response"} | {
@@ -59,7 +59,7 @@ class Origin:
 
     @classmethod
     def of(cls, loaded: Loaded, *asked: Any) -> Self:
-        """Describe a model in memory. `asked` are the last three fields."""
+        """Describe a model in memory. `asked` are `style`, `around` and `settings`."""
         model, config = loaded.model, loaded.model.config
         shape = shape_of(config.to_dict(), "model")
         name, commit = model.name_or_path or None, getattr(config, "_commit_hash", None)
@@ -114,8 +114,8 @@ class Detector:
         Args:
             model: The model that the detector was made for.
             tokenizer: Its tokenizer.
-            rows: `question`, `response` unless the model is to answer itself, and `subject`,
-                `property` and `relation` where known. Labels and gold answers change nothing.
+            rows: `question`; `response`, unless the model is to write the answer; `subject`,
+                `property` and `relation`, where known. Labels and gold answers change nothing.
             source: Name of the rows in error messages.
             batch_tokens: Most tokens in a batch. The default depends on the device.
 
@@ -177,7 +177,7 @@ class Detector:
     def _scored(
         self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object
     ) -> pd.DataFrame:
-        """Answer and score rows. Return one row per given row: `logit`, and `COLUMNS` without p."""
+        """Answer and score rows. Return `logit` and `COLUMNS`, but no probabilities, per row."""
         origin = self.origin
         chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
         numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
@@ -214,7 +214,10 @@ def _named(shape: tuple[str, int, int]) -> str:
 
 
 def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row per given row, from answers with row numbers as ids; equal rows share one."""
+    """Return one row per row of `given`; equal rows share an answer.
+
+    The ids of `answers` are row numbers.
+    """
     rows = pd.DataFrame(list(given)).reindex(columns=["id", "question", "response"])
     texts = rows[["question", "response"]].astype(object).fillna("").astype(str)
     keys = [texts["question"].map(folded_text), texts["response"].str.strip()]
@@ -236,8 +239,7 @@ def export(
 ) -> Detector:
     """Average the calibrated logits of the probes of all outer folds at the headline layer.
 
-    The answers are those that the probes were fitted to, `states` their clean states, [layers, n,
-    width].
+    The probes were fitted to `answers`. `states` are the clean states, [layers, n, width].
 
     Raises:
         AnchorscopeError: The probes are not calibrated.

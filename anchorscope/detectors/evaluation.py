@@ -77,7 +77,7 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
 
     @cache
     def of(detector: str, counted: bytes) -> np.ndarray:
-        """Return the metrics on some samples, bool [n] as bytes: [1 + draws, metrics]."""
+        """Return [1 + draws, metrics] on the samples `counted`, a mask in bytes (for the cache)."""
         some = np.frombuffer(counted, dtype=bool)
         rank, s = cell.rank[detector][some], cell.s[detector][some]
         return metrics(rank, s, cell.z[some], drawn.with_all[:, some])
@@ -110,8 +110,8 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
     """Compute `METRICS` in every draw, [draws, metrics]; NaN in draws of one class.
 
     `rank` orders the answers, higher for more likely wrong, and gives `auroc` and `auprc` (average
-    precision at finding wrong answers). The logits `s` give `brier` and `ece`. z is 1 for a wrong
-    answer, [n] each. `weights` count how often each answer was drawn, [draws, n].
+    precision at finding wrong answers). The logits `s` give `brier` and `ece`. `z` is 1 for a wrong
+    answer. All three are [n]. `weights` [draws, n] count how often each answer was drawn.
     """
     everyone, wrong = weights.sum(1), weights @ z
     both_classes = (wrong > 0) & (wrong < everyone)
@@ -125,10 +125,10 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
 
 
 def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the expected calibration error of p = P(z = 1) [n] in each draw, [draws].
+    """Return the expected calibration error in each draw, [draws]; `p` [n] is P(z = 1).
 
-    The error is the mean |share of z = 1 − mean p| over ten bins of p of equal width, weighted by
-    bin size (Naeini et al., 2015, for one class). Weights are [draws, n].
+    `p` falls into ten bins of equal width. The error is the mean of |share of z = 1 − mean p| over
+    the bins, weighted by their size (Naeini et al., 2015). `weights` are [draws, n].
     """
     bins = np.minimum((p * 10).astype(np.int64), 9)
     in_bin = (bins[:, None] == np.arange(10)) * (z - p)[:, None]

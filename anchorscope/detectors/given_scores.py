@@ -24,8 +24,8 @@ def read(path: str) -> pd.DataFrame:
     Higher scores mean that an answer is more likely wrong.
 
     Raises:
-        AnchorscopeError: The file cannot be read, a field is missing, a score is no number, or a
-            detector has two scores for one answer, or the name of a method.
+        AnchorscopeError: The file cannot be read, a field is missing, a score is no number, an
+            answer has two scores of one detector, or a detector is named like a method.
     """
     rows = pd.DataFrame(file_rows(Path(path)), dtype=object)
     if missing := [name for name in FIELDS if name not in rows]:
@@ -49,11 +49,11 @@ def scores(
     """Calibrate given scores of a cell's samples. Each fold is calibrated on the other folds.
 
     Returns:
-        The scores with `out_of_fold.COLUMNS`, and the numbers of rows that were given, and that
+        The scores with `out_of_fold.COLUMNS`, and two counts: all given rows, and those that
         matched no sample.
 
     Raises:
-        AnchorscopeError: No row matches, or outside a fold all scored answers have one label.
+        AnchorscopeError: No row matches, or all scored answers outside some fold have one label.
     """
     places = pd.Index(cell.design.ids).get_indexer(pd.Index(rows["id"]))
     matching = rows.assign(place=places)[places >= 0]
@@ -68,7 +68,7 @@ def scores(
 
 
 def _calibrated(cell: DetectionCell, detector: str, rows: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Calibrate the scores of one detector. `place` is the sample's index in the design."""
+    """Calibrate the scores of one detector. `place` in `rows` is an index into `cell.design`."""
     places, score = rows["place"].to_numpy(), rows["score"].to_numpy(dtype=np.float64)
     fold, z = cell.design.fold[places], cell.design.z[places]
     s = np.empty(len(score))

@@ -29,7 +29,7 @@ class Samples:
     answers: pd.DataFrame  # `TEXT_COLUMNS`, n rows; see `text_columns`
     readout: str  # read-out of the figure, such as `mlp/final`
     states: Mapping[str, Features] = field(default_factory=dict)
-    """Read-out → states [layers, n, width], for the read-out of the figure and `before`."""
+    """Read-out → states [layers, n, width]: for `readout` and, where measured, `before`."""
     outputs: pd.DataFrame | None = None
     """Features of the token probabilities, and `p_true`, n rows; None if not measured."""
 
@@ -90,7 +90,7 @@ class Training:
         )
 
     def labelled(self, label: np.ndarray) -> Training:
-        """Return the samples with other labels, int64 [n], such as the pathways."""
+        """Return the same samples, labelled by `label`, int64 [n], for example their pathways."""
         return replace(self, label=label, fitted={})
 
 
@@ -103,13 +103,13 @@ class Scorer(Protocol):
     """A fitted method. Implementations are frozen dataclasses of arrays and numbers."""
 
     def score(self, samples: Samples, /) -> np.ndarray:
-        """Return logits of *wrong* at the training samples' share of wrong answers, float64 [n]."""
+        """Return log-odds of *wrong*, given the share of wrong training answers, float64 [n]."""
         ...
 
 
 @runtime_checkable
 class Unsupervised(Protocol):
-    """A scorer of which only the calibration is fitted to labels."""
+    """A scorer that learns only its calibration from labels."""
 
     def raw(self, samples: Samples, /) -> np.ndarray:
         """Return the score before calibration, higher for more likely wrong, float64 [n]."""

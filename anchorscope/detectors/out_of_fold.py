@@ -20,10 +20,10 @@ from anchorscope.probes.samples import mismatch
 from anchorscope.storage.progress import Progress
 
 COLUMNS = ("id", "readout", "detector", "condition", "fold", "s", "rank", "partner", "source")
-"""`s` is a logit of *wrong* at the share of wrong answers in the training fold. `rank` orders the
-samples of all folds: `s` minus the log-odds of that share, which makes folds comparable. For
-methods that learn only their calibration, `rank` is the uncalibrated score. `condition` is `clean`,
-or `crossed` for the same answer after the question of `partner` (an id). `source` says where the
+"""`s` is the log-odds of *wrong*, given the share of wrong answers in the training fold. `rank` is
+`s` minus the log-odds of this share, so that samples of all folds can be compared. For methods that
+learn only their calibration, `rank` is the uncalibrated score. `condition` is `clean`, or `crossed`
+for the same answer after the question of `partner` (an id). `source` says where the
 partners' relations come from, see `passes.partners.Crossing`.
 """
 

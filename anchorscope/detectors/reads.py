@@ -31,8 +31,8 @@ def table(
 ) -> pd.DataFrame:
     """Split the logit of each detector that scored answers after both questions.
 
-    Each term's share is its share in the sum of the terms' mean squares over pairs of right
-    answers. Intervals hold the detectors fixed. `rows` come from `out_of_fold.scores` at this
+    The share of a term is its mean square over pairs of right answers, divided by the sum of all
+    terms' mean squares. Intervals hold the detectors fixed. `rows` are `out_of_fold.scores` at this
     read-out. Return a row of `COLUMNS` per detector, or no rows if there are no pairs.
 
     Raises:
@@ -86,7 +86,7 @@ def _row(
 def _analysis(
     rows: pd.DataFrame, detectors: list[str], answers: pd.DataFrame, bootstrap: Bootstrap, seed: int
 ) -> Analysis:
-    """Return an analysis for `crossing` with the detectors in place of a read-out's layers."""
+    """Return an analysis for `crossing` in which each detector stands in for a layer."""
     layers = {name: number for number, name in enumerate(detectors)}
     rows = rows[rows["detector"].isin(detectors)]
     as_layers = rows.assign(

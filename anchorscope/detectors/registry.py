@@ -58,7 +58,7 @@ RECORDS = (
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
 """Name → record, in the order of tables and figures."""
 TABLES = ("detection", "detection-reads", "self-awareness")
-"""Suffixes of the file names of tables that are joined from cells."""
+"""Suffixes of the names of a figure's tables, each joined from tables of the figure's cells."""
 COMPARISONS = "detectors.comparisons"
 VIEWS = {
     "detection": View(

@@ -1,8 +1,8 @@
 """Self-awareness: whether the clean states predict which pathway an answer uses.
 
-The pathway of a sample is whether the knockout flips the prediction of its own outer fold's probe
-at that fold's headline layer. The predictors learn from the pathways of the training samples,
-which probes of other inner folds determine.
+A sample is Q-Anchored if the knockout flips the prediction of its outer fold's probe, at the
+headline layer of this fold. The predictors learn from the pathways of the training samples. Each of
+these pathways comes from a probe that was not fitted to the sample's inner fold.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _decided_by(s: np.ndarray) -> np.ndarray:
 def table(
     rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
 ) -> pd.DataFrame:
-    """Estimate how well each predictor tells the pathway, and how much better the states are.
+    """Estimate how well each predictor tells the pathway, and what `states` gain over the others.
 
     `rows` come from `predictions` at this read-out. Return a row of `COLUMNS` per predictor. The
     gains over text and score are in the row of `states`.

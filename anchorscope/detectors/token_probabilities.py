@@ -37,9 +37,9 @@ def features(written: pd.DataFrame) -> pd.DataFrame:
 
 
 def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame:
-    """Ask the model whether its answers are true, after their own and their partners' questions.
+    """Ask the model whether each answer is true, after its own question and after its partner's.
 
-    A chat style asks through the model's template. Return `COLUMNS`: a `clean` row per answer, and
+    A chat `style` uses the model's chat template. Return `COLUMNS`: a `clean` row per answer, and
     a `crossed` row per answer with a partner.
 
     Raises:
@@ -75,7 +75,7 @@ def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndar
 
 
 def choice(loaded: Loaded, text: str, style: str) -> tuple[tuple[int, ...], tuple[int, int]]:
-    """Return the tokens of a prompt with options (A) and (B), and the next token of each option.
+    """Return the tokens of the prompt `text`, and the two next tokens that choose (A) or (B).
 
     Tokens that both options begin with, such as a blank and a bracket, belong to the prompt.
     """

@@ -88,8 +88,8 @@ def refuse_arrays(settings: Any) -> None:
 def check_sources(jobs: Iterable[Any]) -> None:
     """Check that the models and datasets of a run are available, as far as this is cheap.
 
-    A model or dataset that an earlier run found is looked up completely: if its job failed,
-    Snakemake would delete its record, on which every later product depends.
+    A model or dataset that an earlier run recorded is looked up completely. Otherwise its job might
+    fail, and Snakemake would delete the record, on which every later product depends.
 
     Raises:
         AnchorscopeError: Models or datasets are not available. Names all of them.

@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
 
 def read(files: Iterable[str | Path]) -> RunConfig:
-    """Read and check a config from several files, each merged over the previous as by Snakemake.
+    """Merge config files as Snakemake does (a later file wins), and check the result.
 
     Raises:
         AnchorscopeError: A file is missing, is not YAML, or contains a mistake.
@@ -54,7 +54,8 @@ def read(files: Iterable[str | Path]) -> RunConfig:
 def sources_of(workflow: Any, name: str) -> list[Source]:
     """Return the sources of Snakemake's config: the project's file, `--configfile` and `--config`.
 
-    The project's file is `name`, which need not exist. A module of another workflow has no sources.
+    `name` is the project's file, which need not exist. There are no sources if another workflow
+    uses this one as a module.
 
     Raises:
         WorkflowError: A file is not YAML, or a key occurs twice.
@@ -142,9 +143,9 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
 
 
 def _own_targets(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """Return as `targets` the figures of all sources but the first, unless one names `targets`.
+    """Return the figures of the user's sources as `targets`, unless one of these sets `targets`.
 
-    The first source is the project's own file.
+    The first source is the project's own file. All others count as the user's.
     """
     given = [source.content for source in sources[1:]]
     figures = [one["figures"] for one in given if isinstance(one.get("figures"), Mapping)]
@@ -168,7 +169,7 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """Return the last source with a key, or with its nearest parent, and the line, as text."""
+    """Return as text the source and line that last set the key `path`, else its nearest parent."""
     keys = tuple(map(str, path))
     for depth in range(len(keys), 0, -1):
         for source in reversed(sources):

@@ -52,7 +52,7 @@ def best_device(wanted: str, gpus: int = 1) -> str:
 
 
 def _chosen(number: int) -> list[int]:
-    """Choose `number` GPUs: first those that no other job has taken, then by free memory."""
+    """Choose `number` GPUs: those not taken by another job come first, then more free memory."""
     import torch
 
     free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
@@ -77,7 +77,7 @@ def _take(name: str) -> bool:
 
 
 def _refuse_unusable_gpus(torch_version: str) -> None:
-    """Raise an error, instead of using the CPU, in a SLURM job or on a machine with GPUs."""
+    """Raise an error if torch ought to find a GPU: in a SLURM job, or on a machine with GPUs."""
     job = os.environ.get("SLURM_JOB_ID")
     if not job and not gpus_here():
         return

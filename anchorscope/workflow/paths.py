@@ -1,4 +1,4 @@
-"""Paths of products, also as functions of wildcards, which rules take as their inputs."""
+"""Paths of products. For the inputs of rules, some methods return functions of wildcards."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -71,7 +71,7 @@ class Paths:
         return self.of_cells(self.root, stage, studies.shown_cells(self.config), end)
 
     def detected(self, wildcards: Any) -> str:
-        """Return the read-out of a cell's detector: the first measured at the closing token."""
+        """Return the read-out of a cell's detector: the first one at the position `final`."""
         readouts = self.study(wildcards).readouts
         return next((name for name in readouts if name.endswith("/final")), "mlp/final")
 
@@ -88,7 +88,7 @@ class Paths:
     def if_needed(
         self, need: Need, products: Callable[[Any], str | list[str]]
     ) -> Callable[[Any], str | list[str]]:
-        """Return a function to `products` if the wildcards' experiment needs them, else to none."""
+        """Return a function: `products` for experiments with this `need`, and [] for all others."""
         return lambda w: products(w) if need in registry.EXPERIMENTS[w.experiment].needs else []
 
     def experiments_held(self) -> list[tuple[str, str, str]]:
@@ -107,7 +107,7 @@ class Paths:
         ]
 
     def of_model(self, stage: str, end: str) -> Callable[[Any], list[str]]:
-        """Return a function from wildcards to a product's paths for a model's cells in a figure."""
+        """Return a function from wildcards to the paths of a product for one model in a figure."""
         return lambda w: self.of_cells(
             self.root,
             stage,
@@ -134,7 +134,7 @@ class Paths:
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
 
     def picture(self, wildcards: Any) -> View:
-        """Return the picture that the wildcards name; `view` is empty, or a dot and a view."""
+        """Return the picture of the wildcard `view`: empty for the figure, or a dot and a view."""
         return self.views[wildcards.view.removeprefix(".")]
 
     def drawn(self, wildcards: Any) -> list[str]:
@@ -178,7 +178,7 @@ class Paths:
     def checkpoint(self, wildcards: Any) -> str | list[str]:
         """Return the folder of a trained model, or the files of a local one.
 
-        A trained model is the one trained here, or else the shipped one of the present recipe.
+        The shipped model is used if only it fits the present recipe, else the one trained here.
         """
         model = wildcards.model
         entry = self.config.models[model]
@@ -194,13 +194,13 @@ class Paths:
         return [path for path in paths if os.path.exists(path)]
 
     def beside(self, *names: str) -> dict[str, str]:
-        """Map the products that exist to a digest. The report shows them but does not make them."""
+        """Return path → digest of those `names` that exist. The report does not make the others."""
         paths = [os.path.join(self.root, name) for name in names]
         return {path: digest([path])[:12] for path in paths if os.path.exists(path)}
 
     @property
     def figure_page(self) -> str:
-        """Digest of the files of a figure's page. Their paths would differ between clones."""
+        """Digest of the files of a figure's page. Unlike their paths, it is equal in all clones."""
         return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
 
     @property
@@ -210,7 +210,7 @@ class Paths:
 
     @property
     def methods_words(self) -> str:
-        """Digest of the sentences on results and the references of a figure's methods text."""
+        """Digest of two files that a figure's methods text uses: `words`, and the references."""
         return digest([self.words, Path(self.resources, "report/references.bib")])[:12]
 
 

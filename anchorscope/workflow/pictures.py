@@ -1,4 +1,4 @@
-"""The pictures of a figure. Each has a view, which is the suffix of its file name.
+"""The pictures of a figure. The *view* of a picture is the suffix of its file name.
 
 Snakemake imports this module at every start, so functions import the code that draws.
 """
@@ -23,9 +23,9 @@ READOUTS = View("ΔP at every read-out", "figures.figure_readouts:readouts_chart
 
 
 def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
-    """Return view → picture. The view of the figure itself is empty.
+    """Return view → picture. The figure itself has the view "".
 
-    `readouts` maps each read-out that has a view to that view.
+    `readouts` maps read-outs to their views, such as `mlp/final` → `mlp-final`.
     """
     from anchorscope.detectors.registry import VIEWS
     from anchorscope.experiments.registry import EXPERIMENTS
@@ -46,12 +46,12 @@ def draw(
     request: dict[str, Any],
     made: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Draw a picture. Return label → chart: its own, then others that its page can switch to.
+    """Draw a picture. Return label → chart: the picture, then those that its page can switch to.
 
-    The others are every read-out, for figure and evidence, and the conditions, for the figure.
+    Figure and evidence switch to the other read-outs, the figure also to the other conditions.
 
     `tables` are the picture's inputs, by the suffix of their file names. `request` holds the
-    keywords of a chart, and `made` the provenance of all products behind the first table.
+    keywords of a chart. `made` is the provenance of all products behind the first table.
     """
     if picture.of_main_run:
         from anchorscope.figures.figure_notes import no_answer_note

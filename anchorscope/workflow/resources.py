@@ -34,7 +34,7 @@ MARGIN = 2
 SLOWER_ON_CPU = 1000
 """Factor by which a model's passes take longer on a CPU."""
 STATES_PER_GB = 3500
-"""Layers × width per GB of a model's GPUs, used if its config.json is not on this machine."""
+"""Assumed layers × width per GB of a model's GPUs, for a model whose shape is unknown."""
 LINES = (".jsonl", ".csv")
 """Endings of files in which each row takes at least one line."""
 PROFILE = "slurm/config.yaml"
@@ -84,8 +84,8 @@ class Jobs:
     def asks(self, kind: str, stage: Stage | None = None) -> dict[str, Callable[..., int]]:
         """Return functions for `mem_mb` and `runtime` (minutes) of a kind of job, see `MEMORY`.
 
-        Both grow with each attempt, up to the limits of the profile. `stage` names the stage if the
-        self-test measures its time; None for other jobs.
+        Both grow with each attempt, up to the limits of the profile. `stage` is the stage of these
+        jobs, if the self-test times it.
         """
         limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
 
@@ -104,7 +104,7 @@ class Jobs:
     ) -> dict[str, int]:
         """Estimate main memory (`mem_mb`) and minutes (`runtime`) of the first attempt.
 
-        If the model's `resources` set them, these are used instead, except for `tables`.
+        Values in the model's `resources` replace the estimates, except for `tables`.
         """
         entry, trial = self.config.models[model].resources, self._trial(model)
         gigabytes = trial.weights_gb if trial else weights_gb(self.config, model)
@@ -185,7 +185,7 @@ def _lines(path: Path, _changed: int) -> int:
 
 
 def weights_gb(config: Config, model: str) -> float:
-    """Return the GB that a model takes in memory: by its files, else by its requested GPUs."""
+    """Return the GB that a model takes in memory, by its files or, without files, by its GPUs."""
     entry = config.models[model]
     folder = checkpoint(config, model)
     stored = 0

@@ -3,9 +3,8 @@
 After a crash, the lock of the last run is cleared, unless a process of that run is still alive.
 Snakemake's lock does not name its owner. So this module searches this machine's processes for a
 Snakemake, or a job of one, in the same folder. A killed Snakemake also leaves its jobs in the
-cluster's queue, and neither Snakemake nor its SLURM plugin finds them again. These jobs would write
-the same files as the jobs that replace them, so this module finds them by the run's id and cancels
-them.
+cluster's queue, and neither Snakemake nor its SLURM plugin finds them again. Beside new jobs, they
+would write the same files. So this module finds the old jobs by the run's id and cancels them.
 """
 
 import atexit
@@ -166,7 +165,7 @@ def _still_running(
 
 
 def _making(pid: int) -> str:
-    """Name the product whose lock a process holds, as the end of a sentence, or return ""."""
+    """Return `, which makes <product>` if a process holds a product's lock, else ""."""
     with suppress(psutil.Error):
         for file in psutil.Process(pid).open_files():
             if product := locks.product_of(file.path):

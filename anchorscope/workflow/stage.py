@@ -31,8 +31,8 @@ def stage(snakemake: Any) -> Iterator[None]:
 
     Inputs are refused if a larger share of samples was dropped than `most_dropped` allows. An
     AnchorscopeError is printed without a traceback and ends the job with exit code 1. Any other
-    error is a bug, is printed with its traceback, and ends the job with exit code 2. While a job
-    makes a product of a cell, or a checkpoint, it holds the product's lock, see `storage.locks`.
+    error is a bug, is printed with its traceback, and ends the job with exit code 2. A job that
+    makes a checkpoint or a product of a cell holds the product's lock, see `storage.locks`.
     """
     gc.set_threshold(100_000)  # at 700, it is a fifth of the time that loading torch takes
     _log_to(*snakemake.log[:1])
@@ -76,7 +76,7 @@ def root_of_lock(job: Any) -> str | None:
 
 @contextmanager
 def _alone(snakemake: Any) -> Iterator[None]:
-    """Hold a job's lock. End the job if another process made its product during the wait."""
+    """Wait for a job's lock and hold it. End the job if another made its product meanwhile."""
     if (root := root_of_lock(snakemake)) is None:
         yield
         return

@@ -1,7 +1,7 @@
 """Studies: the same stages under different settings, each study with a root folder of its own.
 
-A run has the main study, and the study `calibration` with more conditions and read-outs. The latter
-makes the products that its settings change, and takes every earlier product from the main study.
+A run has the main study, and the study `calibration` with more conditions and read-outs.
+`calibration` takes prompts and answers from the main study and makes all later products itself.
 """
 
 import sys
@@ -40,7 +40,7 @@ class Study:
 
     @property
     def partner_folds(self) -> list[Any] | None:
-        """The settings of the folds if answers are swapped (partners share a fold), else None."""
+        """The settings of the folds, which keep partners together; None without swapped answers."""
         measured, probe = interventions.on(self.config.conditions.model_dump()), self.config.probe
         has_arms = any(one.role == "arm" for one, _ in measured)
         return [probe.folds, probe.disjoint] if has_arms else None
@@ -87,9 +87,9 @@ def null_cells(config: RunConfig) -> list[tuple[str, str]]:
 
 
 def held_cells(config: RunConfig, experiment: str | None = None) -> list[tuple[str, str]]:
-    """Return (model, dataset) of the cells compared with the truth, and of the null cells.
+    """Return (model, dataset) of the cells compared with the planted truth, then of the null cells.
 
-    An experiment is measured in null cells only if it compares question and answer.
+    An `experiment` that does not compare question and answer leaves out the null cells.
     """
     every = experiment is None or registry.EXPERIMENTS[experiment].follows_pair
     nulls = null_cells(config) if every else []
@@ -102,7 +102,7 @@ def shown_cells(config: RunConfig) -> list[tuple[str, str]]:
 
 
 def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
-    """Return the cells that a target, a figure or one of `TARGETS`, measures. Some measure none.
+    """Return the cells that `target` measures: those of a figure, or of one of `TARGETS`, if any.
 
     Raises:
         AnchorscopeError: There is no such target.
@@ -131,7 +131,7 @@ def unknown(config: RunConfig, target: str) -> AnchorscopeError:
 
 
 def check_targets(config: RunConfig, workflow: Any) -> None:
-    """Refuse a target on Snakemake's command line that no rule makes, by the error `unknown`."""
+    """Raise `unknown` for a target on Snakemake's command line that no rule makes."""
     from snakemake.cli import get_argument_parser
 
     if not (workflow.is_main_process and "snakemake" in sys.argv[0]):

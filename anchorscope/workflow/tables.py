@@ -1,6 +1,6 @@
 """The CSV tables of the workflow: one function per rule, from a job's inputs and settings.
 
-A function itself imports what only it needs. Each job is a process, which then starts faster.
+What only one function needs is imported inside it, so that the other jobs start faster.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -94,9 +94,9 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def of(trials: Sequence[Trial], config: Config, model: str, cards: Sequence[str]) -> Trial | None:
-    """Return the trial of a catalogue model on one of these cards with the same `settings_of`.
+    """Return the trial of a catalogue model on one of `cards`, or None if there is none.
 
-    Return None if there is none.
+    A trial counts only if its settings equal those of `config` (see `settings_of`).
     """
     for trial in trials:
         if trial.model == model and any(same_card(name, trial.card) for name in cards):
@@ -105,9 +105,9 @@ def of(trials: Sequence[Trial], config: Config, model: str, cards: Sequence[str]
 
 
 def same_card(name: str, card: str) -> bool:
-    """Return whether a short name, such as a cluster's `h100` or `rtx4090`, means a card.
+    """Return whether `name`, such as a cluster's `h100`, is short for the full name `card`.
 
-    It must consist of consecutive words of the card's full name (`NVIDIA GeForce RTX 4090`).
+    A short name joins consecutive words: `NVIDIA GeForce RTX 4090` → `rtx4090`.
     """
     words = re.findall("[a-z0-9]+", card.lower())
     runs = {"".join(words[a:b]) for a, b in combinations(range(len(words) + 1), 2)}

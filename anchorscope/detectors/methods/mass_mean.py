@@ -1,7 +1,7 @@
 """Mass-mean probes: the whitened difference of the class means (Marks & Tegmark, 2024).
 
-The covariance within classes is shrunk towards a multiple of the identity (Ledoit & Wolf, 2004),
-which makes this linear discriminant analysis.
+Whitening by the covariance within classes gives a linear discriminant analysis. This covariance is
+shrunk towards a multiple of the identity (Ledoit & Wolf, 2004).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Mixture of probes: one probe per pathway, weighted by the predicted pathway.
 
-The method follows the Mixture of Probes of arXiv 2601.07422. Probes of other inner folds determine
-the pathway of each training sample. For a sample to be scored, the gate reads only clean states.
+The method follows the Mixture of Probes of arXiv 2601.07422. The pathway of a training sample comes
+from a probe that was not fitted to its inner fold. New samples need no knockout: to score them, the
+gate reads only clean states.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from anchorscope.probes.samples import sigmoid
 LEAST_SAMPLES = 20
 """Smallest number of samples to fit an expert to. Else the expert is the probe of all samples."""
 LEAST = 1e-12
-"""Probabilities are clipped to at least this far from 0 and 1."""
+"""Probabilities are clipped to [`LEAST`, 1 − `LEAST`]."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _log_odds(p: ArrayLike) -> np.ndarray:
 
 
 def fit_mixture(train: Training) -> MixtureScorer:
-    """Fit an expert to the Q-Anchored and one to the A-Anchored training samples, and a gate."""
+    """Fit a gate and two experts: one on Q-Anchored and one on A-Anchored training samples."""
     pathway = probe.pathways(train)
     return MixtureScorer(gate(train, pathway), _experts(train, pathway))
 
@@ -79,8 +80,8 @@ def fit_vanilla_experts(train: Training) -> MixtureScorer:
 def gate(train: Training, pathway: np.ndarray) -> LinearScorer:
     """Fit a probe of the pathway, int64 [n], at the layer that the inner folds choose.
 
-    All layers are tried, because at the headline layer the same state decides on which side of the
-    threshold a sample lies. If no probe can be fitted, the gate is constant.
+    All layers are tried. At the headline layer alone, the gate would read the very state from which
+    the probe predicts the class. If no probe can be fitted, the gate is constant.
     """
     if not probe.fittable(pathway, train.inner):
         return constant(train, float(pathway.mean()))
@@ -100,7 +101,7 @@ def _experts(train: Training, pathway: np.ndarray) -> tuple[LinearScorer, Linear
 
 
 def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
-    """Fit a probe to some training samples, int64 indices, at the headline layer of them all."""
+    """Fit a probe to the samples `rows`, int64 indices, at the headline layer of all samples."""
     readout = train.samples.readout
     layer = probe.headline_layer(train, readout)
     some = train.rows(rows)

@@ -20,7 +20,7 @@ FEATURES = (
 )
 P_TRUE = "p_true"
 LEAST = 1e-6
-"""Probabilities are clipped to at least this far from 0 and 1."""
+"""Probabilities are clipped to [`LEAST`, 1 − `LEAST`]."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def fit_output(train: Training) -> OutputScorer:
 
 
 def fit_output_and_probe(train: Training) -> OutputScorer:
-    """Fit a regression on all features and the logit of a probe that did not see the sample."""
+    """Fit a regression on all features and a probe's logits, each from a fit without the sample."""
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
     x = np.column_stack([_outputs(train.samples, FEATURES), logits])

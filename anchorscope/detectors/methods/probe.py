@@ -1,4 +1,4 @@
-"""Probes as detectors: at the headline layer, before the answer, and of all layers together."""
+"""Probes as detectors: at the headline layer, at the prompt's end, and averaged over layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anchorscope.probes.strength import LEAST_AUC
 
 
 def fit_probe(train: Training) -> LinearScorer:
-    """Fit the read-out's probe at the deepest layer within .01 of the highest inner AUC."""
+    """Fit the read-out's probe at the deepest layer whose inner AUC is within .01 of the best."""
     return headline(train, train.samples.readout)
 
 
@@ -27,7 +27,7 @@ def fit_before(train: Training) -> LinearScorer:
 
 
 def fit_ensemble(train: Training) -> LinearScorer:
-    """Average the logits of the probes of all layers with an inner AUC above .6.
+    """Average the probes' logits over all layers whose inner AUC is above .6.
 
     Layers near chance only add noise. If no layer is above .6, use the headline layer.
     """
@@ -53,7 +53,7 @@ def headline_layer(train: Training, readout: str) -> int:
 
 
 def with_probes(train: Training) -> Training:
-    """Return the training samples with probes of every read-out, which several methods share."""
+    """Return `train` with the probes of every read-out fitted, so that methods share them."""
     return replace(train, fitted={name: learned(train, name) for name in train.samples.states})
 
 
@@ -70,7 +70,7 @@ def fit(train: Training, x: Features) -> Fitted:
 
 
 def design(train: Training) -> Design:
-    """Return a design of one training fold that holds all samples, at natural prior."""
+    """Return the design of one fit to all samples, with their share of label 1 as prior."""
     calibrated = {"scoring": "calibrated", "prior": "natural"}
     return Design(
         where="the training answers",
@@ -83,7 +83,7 @@ def design(train: Training) -> Design:
 
 
 def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:
-    """Return a calibrated probe as a scorer, with logits at the training prior."""
+    """Return a calibrated probe as a scorer. Its prior is the training share of label 1."""
     slope, offset = float(fitted.t[layer, 0]), float(fitted.offset[layer, 0])
     weights = fitted.probes.weights[layer].double().cpu().numpy()
     bias = float(fitted.probes.bias[layer, 0])
@@ -116,10 +116,10 @@ def of_numbers(train: Training, x: np.ndarray) -> LinearScorer:
 def held_out(
     train: Training, readout: str, layers: list[int], states: Features | None = None
 ) -> np.ndarray:
-    """Score the training samples with probes of the other inner folds, float64 [layers, n].
+    """Score each training sample with a probe not fitted to its inner fold, float64 [layers, n].
 
-    Penalty and calibration are those of the probe of all training samples, so the logits are at the
-    training prior. `states`, if given, are scored in place of the clean states.
+    Penalty, calibration and prior are those of the probe of all training samples. `states`, if
+    given, are scored in place of the clean states.
     """
     fitted = learned(train, readout).part(layers)
     clean = at(train.samples.states[readout], layers)
@@ -132,14 +132,14 @@ def held_out(
 
 
 def threshold(train: Training) -> float:
-    """Return the logit, at the training prior, above which figures count an answer as wrong."""
+    """Return the threshold of figures. Answers with a higher logit (of `linear`) count as wrong."""
     return 0.0 if train.settings.prior == "natural" else train.log_odds
 
 
 def pathways(train: Training) -> np.ndarray:
     """Return whether the knockout flips the prediction for each training sample, int64 [n].
 
-    Predictions come from probes of the other inner folds, at the headline layer.
+    Predictions are those of `held_out` at the headline layer.
     """
     assert train.knockout is not None, "see `needs` of the methods"
     readout = train.samples.readout
