@@ -15,7 +15,7 @@ from anchorscope.probes.samples import Readout
 from anchorscope.probes.strength import Again, Strength, of_scores
 
 SHARE, POINTS = (0.0, 1.0), (-100.0, 100.0)
-"""Bounds of a share, and of ΔP or a difference of shares in percentage points."""
+"""`SHARE`: bounds of a share. `POINTS`: bounds of ΔP or another difference in percentage points."""
 Columns = dict[str, Any]
 """Column → value per layer, [layers], or one value for all layers."""
 
@@ -69,14 +69,14 @@ class Analysis:
     def cell_strength(self) -> Strength:
         """Strength of the read-out as a whole, with each sample scored at its own fold's layer.
 
-        No sample takes part in the choice of the layer that scores it. `signal` tells whether the
-        probe beats .6 and all text models: the p-value of the margin is below 1 - `level`.
+        No sample takes part in the choice of the layer that scores it. `signal` is true if
+        `margin_p` is below 1 - `level`: the AUC is above .6 and above that of every text model.
         """
         found = self._strength(lambda readout: readout.own[None])
         return {**found, "signal": found["margin_p"] < 1 - self.level}
 
     def _strength(self, scores: Callable[[Readout], np.ndarray]) -> Strength:
-        """Compute the strength of the scores [layers, n] that a function takes from a read-out."""
+        """Compute the strength of a probe whose scores are `scores(readout)`, [layers, n]."""
         return of_scores(
             scores(self.readout),
             self.readout.position,
@@ -88,7 +88,7 @@ class Analysis:
         )
 
     def _again(self, scores: Callable[[Readout], np.ndarray]) -> Again | None:
-        """Return the scores of refitted probes and floors, or None if these were not refitted."""
+        """Return scores of refitted probes and floors; None if one of the two was not refitted."""
         if self.refits is None or self.floors is None or not self.refits.floors:
             return None
         refits = self.refits.refits(self.readout, self.answers, ())
@@ -104,10 +104,11 @@ class Analysis:
         groups: Callable[[Readout], Sequence[Group]],
         refitted: Sequence[str] = (),
     ) -> pd.DataFrame:
-        """Return a table with a row for each group and layer, and these columns.
+        """Return a table of `columns`, with a row for each group and layer.
 
-        `groups` forms the groups of a read-out. It is called again with the scores of each refit
-        under the conditions `refitted`. Without any, intervals hold the probes fixed.
+        `groups` forms the groups of a read-out. It is called again for each refit of the probes.
+        A refit has scores under the conditions `refitted`. If `refitted` is empty, intervals hold
+        the probes fixed.
         """
         refits = None
         if self.refits is not None and refitted:
@@ -182,7 +183,7 @@ def table(
     answers: pd.DataFrame,
     **settings: Any,
 ) -> pd.DataFrame:
-    """Make one table of all read-outs, with the arguments of `analyses`."""
+    """Join the tables that `make` returns for the read-outs. `settings` go to `analyses`."""
     return stacked([make(one) for one in analyses(scores, answers, **settings)])
 
 
@@ -198,7 +199,7 @@ def anchored(flips: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def count(members: np.ndarray) -> np.ndarray:
-    """Count members by layer, as the mean over the ways to form the group."""
+    """Count `members` [ways, layers, n] by layer, averaged over the ways to form the group."""
     return _mean_of_ways(members.sum(-1))
 
 
@@ -207,6 +208,6 @@ def _mean_of_ways(counts: np.ndarray) -> np.ndarray:
 
 
 def partner_places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
-    """Return the index of each sample's partner in the answers, int64 [n]; -1 without a partner."""
+    """Return the row of `answers` with each sample's partner, int64 [n]; -1 without a partner."""
     ids = pd.Index(answers["id"].astype(str))
     return ids.get_indexer(pd.Index(partners.astype(str)))

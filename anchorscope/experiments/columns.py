@@ -2,7 +2,7 @@
 
 
 def interval_of(column: str, ends: str) -> dict[str, str]:
-    """Describe the columns `<ends>_low` and `<ends>_high`, the interval of another column."""
+    """Describe the columns `<ends>_low` and `<ends>_high`, which hold the interval of `column`."""
     return dict.fromkeys((f"{ends}_low", f"{ends}_high"), f"interval of `{column}`")
 
 
@@ -59,5 +59,5 @@ RECURRING = {
 
 
 def recurring(*names: str) -> dict[str, str]:
-    """Return some of the columns `RECURRING`, with what they hold."""
+    """Return the columns `names` of `RECURRING`, with what they hold."""
     return {name: RECURRING[name] for name in names}

@@ -44,12 +44,12 @@ for each sample, condition, draw, read-out and layer: `measured.COLUMNS`, and co
 Table = Callable[["Analysis", "MeasuredRows"], "pd.DataFrame"]
 """The functions `table` and `per_sample` in `table.py` of an experiment's folder.
 
-Both return the rows of one read-out: `table` with the columns of the record, `per_sample` with the
-columns `PER_SAMPLE` at the headline layer. The calibration compares the values of `per_sample` with
-the planted truth. Values are NaN for samples that do not count.
+Both return the rows of one read-out. `table` has the columns of the record. `per_sample` has the
+columns `PER_SAMPLE`, with values at the headline layer, NaN for samples that do not count. The
+calibration compares these values with the planted truth.
 """
 Passes = Callable[[Any, int, int], int]
-"""Function that returns the largest number of passes for a sample; a backward pass counts as one.
+"""Function that returns how many passes one sample takes at most. Backward passes count, too.
 
 Its arguments are the settings, the number of random draws and the number of read-outs.
 """
@@ -60,9 +60,9 @@ PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 class Experiment:
     """An experiment that is a target of its own and uses the generic rules.
 
-    Its folder in `anchorscope/experiments/` has its name, with `_` for `-`. The folder holds this
-    record as `EXPERIMENT`, and three modules that are imported when needed: `measure.py` and
-    `table.py`, see `Measure` and `Table`, and `figure.py` with a function for each of the views.
+    The folder of `answer-only` is `anchorscope/experiments/answer_only/`. Its `__init__.py` holds
+    the record, `EXPERIMENT`. Three modules are imported when needed: `measure.py` (see `Measure`),
+    `table.py` (see `Table`) and `figure.py` (a function for each view).
     """
 
     name: str  # of its target, its products, its folder, and its section in the config

@@ -38,13 +38,12 @@ class Arm:
 def against_control(measured: MeasuredRows, name: str, control: str) -> Arm:
     """Compare a condition with its control, sample by sample.
 
-    A sample counts if it was measured under both, the control with as many tokens as E_Q has.
+    A sample counts if both were measured, and the control acted on as many tokens as E_Q has.
 
     Returns:
-        An arm with these values, [layers, n]: `flips`, whether the predicted class flips; `random`,
-        the share of the control's draws in which it flips; `contrast`, the difference of the two;
-        and in percentage points `delta_p`, `random_delta_p` (mean of the draws) and
-        `delta_p_contrast`.
+        An arm with values [layers, n]. `flips`: whether the predicted class flips. `random`: the
+        share of the control's draws in which it flips. `contrast`: `flips` - `random`. `delta_p`,
+        `random_delta_p` (mean of the draws) and `delta_p_contrast` are the same three for ΔP.
     """
     clean, exact = (measured.values(one)[0] for one in ("clean", name))
     draws = measured.values(control)
@@ -93,7 +92,7 @@ def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
 
 
 def per_sample(analysis: Analysis, arms: Mapping[str, Arm]) -> pd.DataFrame:
-    """Return whether each sample flips at the headline layer, with the columns `PER_SAMPLE`."""
+    """Return the columns `PER_SAMPLE`: whether each sample flips at the headline layer, by arm."""
     layer, frames = analysis.readout.headline, []
     for name, arm in arms.items():
         columns = {"id": analysis.answers["id"], "arm": name, "measure": "flip"}

@@ -58,8 +58,8 @@ def of_cell(
 def per_sample(experiment: Experiment, products: Products) -> pd.DataFrame:
     """Return an experiment's values of each sample at the headline layer of every read-out.
 
-    `value` is measured in an arm and `control` in its control, NaN if the sample does not count.
-    The columns are `PER_SAMPLE_COLUMNS`.
+    The columns are `PER_SAMPLE_COLUMNS`. `value` is measured in the arm, and `control` under the
+    arm's control. Both are NaN for a sample that does not count.
     """
     frames = []
     for analysis, measured in products.readouts(Bootstrap(draws=1), seed=0):

@@ -81,7 +81,7 @@ class Cell:
 
         Returns:
             A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`.
-            `n_tokens` does not count tokens replaced in another prompt, see `with_facts`.
+            `n_tokens` counts blocked tokens only. Add the number of replaced ones by `with_facts`.
         """
         if not samples:
             return pd.DataFrame(columns=list(COLUMNS))
@@ -103,7 +103,7 @@ class Cell:
         return rows.merge(_tokens(plan), how="left")[list(COLUMNS)]
 
     def _scored(self, name: str, states: Tensor, ids: Sequence[str]) -> pd.DataFrame:
-        """Return the logits of states named as `clean.0/mlp.final`, a row per sample and layer."""
+        """Return a row per sample and layer, with its logit; `name` is like `clean.0/mlp.final`."""
         drawn_as, _, place = name.partition("/")
         condition, _, draw = drawn_as.rpartition(".")
         readout = place.replace(".", "/")
@@ -113,7 +113,7 @@ class Cell:
         return long.assign(condition=condition, draw=int(draw), readout=readout).reset_index()
 
     def _within_limits(self, sample: Sample) -> Sample:
-        """Drop the prompts of a sample that are too long for the model, as in the main run."""
+        """Drop prompts in a sample's `others` that are too long, as in the main run."""
         window, reach = self.loaded.window, positions(self.loaded.model.config)
         most = min(window or np.inf, reach or np.inf)
         fits = {name: one for name, one in sample.others.items() if len(one.input_ids) <= most}
@@ -121,7 +121,7 @@ class Cell:
 
 
 def _tokens(plan: Plan) -> pd.DataFrame:
-    """Count the question tokens that each pass acts on, with no row for passes without any."""
+    """Count the question tokens that each pass acts on. Conditions that act on none have no row."""
     counted = [
         (plan.samples[row.sample].id, row.condition, row.draw, float(len(row.tokens)))
         for batch in plan.batches
@@ -133,9 +133,9 @@ def _tokens(plan: Plan) -> pd.DataFrame:
 
 
 def with_facts(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
-    """Add columns of facts about each sample and condition to rows.
+    """Add to `rows` the `facts` about each sample and condition.
 
-    `facts` has `id`, `condition` and further columns, which replace columns of the same name.
+    `facts` has `id`, `condition` and more columns. These replace the same columns of `rows`.
     """
     keys = ["id", "condition"]
     replaced = [name for name in rows if name in facts and name not in keys]
@@ -152,8 +152,8 @@ def counts(
 ) -> Counts:
     """Count the answers that an experiment used, and the samples of its controls.
 
-    `left_out` maps ids to the reason why a sample was not passed. Other samples that were not
-    passed had no partner or no control. `passes` is given by `Experiment.passes_a_sample`.
+    `left_out` maps ids to the reason why a sample was not passed. Without an entry,
+    such a sample lacked a partner or a control. `passes` is from `Experiment.passes_a_sample`.
     """
     passed, reasons = set(rows["id"]), left_out or {}
     dropped = Counter(
@@ -171,7 +171,7 @@ def counts(
 
 
 def clean_difference(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
-    """Return the largest difference between clean logits of `rows` and of the main run."""
+    """Return the largest difference of clean logits in `rows` and in the main run's `scores`."""
     keys = ["id", "readout", "layer"]
     clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     both = rows[rows["condition"] == "clean"].merge(

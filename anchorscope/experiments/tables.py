@@ -34,7 +34,7 @@ def of_main_run(
 ) -> dict[str, pd.DataFrame]:
     """Make the tables of the main run for a cell; `refits` are the scores of refitted probes.
 
-    `bootstrap` is this section of the config, and `seed` the seed of the bootstrap draws.
+    `bootstrap` is the config's section of this name. `seed` is the seed of the bootstrap draws.
     """
     made: dict[str, list[pd.DataFrame]] = {name: [] for name in columns()}
     given = {"floors": floors, "refits": refits, **bootstrap, "seed": seed}
@@ -50,8 +50,8 @@ def of_main_run(
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Concatenate the tables of several cells, with the columns `model` and `dataset` first.
 
-    Rows and columns keep their order. A cell may have no rows. `cells` are the keys of model and
-    dataset of each cell, or of the model alone if the tables have the column `dataset`.
+    Rows and columns keep their order. A cell may have no rows. Each of `cells` is (model,
+    dataset), or only (model,) if the tables already have the column `dataset`.
 
     Raises:
         AnchorscopeError: The tables' columns differ.
@@ -68,5 +68,5 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
 
 
 def rows_where(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
-    """Return the rows that have these values."""
+    """Return the rows whose columns have these `values`, as in `rows_where(rows, layer=3)`."""
     return rows[rows[list(values)].eq(pd.Series(values)).all(axis=1)]

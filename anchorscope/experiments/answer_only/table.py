@@ -10,7 +10,7 @@ from anchorscope.experiments.pairs import Arm
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return flips and ΔP in a row for each layer, label and anchor."""
+    """Return a row for each layer, label and anchor, with flips and ΔP."""
     # In tables of arms, columns of the control begin with `random`.
     named = {name.replace("question", "random"): name for name in COLUMNS}
     return pairs.table(analysis, list(named), arms(measured)).rename(columns=named)
@@ -22,7 +22,7 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def arms(measured: MeasuredRows) -> dict[str, Arm]:
-    """Return the only arm by its name, or no arm if no sample was passed."""
+    """Map the name of the only arm to this arm. The map is empty if no sample was passed."""
     if ANSWER_ONLY.name not in measured.conditions:
         return {}
     arm = pairs.against_control(measured, ANSWER_ONLY.name, QUESTION.name)

@@ -1,8 +1,8 @@
-"""Boundary: questions that a model refuses once the prompt allows it, by group and layer.
+"""Boundary: which questions a model refuses if the prompt allows refusals, by group and layer.
 
 The experiment tests a claim of arXiv 2601.07422: that the model does not know the facts of its
-A-Anchored answers. As a control, the flips under random tokens form the groups. Refusals should not
-differ between these groups.
+A-Anchored answers. In the control, samples are grouped by their flips with random tokens blocked.
+Refusals should be as frequent in both of these groups.
 """
 
 from anchorscope.config.sections import Count, Text, key
@@ -29,7 +29,7 @@ COLUMNS = {
 
 
 class Boundary(SampledSettings):
-    """Questions that a model refuses once the prompt allows it."""
+    """Questions that a model refuses if the prompt allows refusals."""
 
     permission: Text = key(
         'If you do not know the answer, answer "I don\'t know".',

@@ -1,4 +1,4 @@
-"""Measurement of whether a model refuses a question once the prompt allows it."""
+"""Ask the questions again, under a prompt that allows refusals, and see which are refused."""
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,9 @@ def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
 
 
 def refusals(cell: Cell, settings: Boundary) -> pd.Series:
-    """Generate new answers, and return by id whether the model refuses once the prompt allows it.
+    """Answer again under a prompt that allows refusals. Return id → whether the model refuses.
 
-    The series is float64: 1 if refused, else 0; NaN if the longer prompt cannot be passed.
+    Values are float64: 1 if refused, else 0; NaN if this prompt, which is longer, cannot be passed.
     """
     prompts = with_instruction(cell.prompts_of_samples(), settings.permission, cell.style)
     columns = [name for name in answers.CARRIED if name in cell.answers]

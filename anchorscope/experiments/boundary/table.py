@@ -20,7 +20,7 @@ from anchorscope.probes.samples import Readout
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return the share of refusals for each layer, way to form the groups, and anchor."""
+    """Return the share of refusals by layer and anchor, in groups by `knockout` and by `random`."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(COLUMNS))
     unknown, counted = unknown_of(measured), measured.control_is_complete(RANDOM.name)
@@ -38,7 +38,7 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return whether each question is refused; the control is a random other question."""
+    """Return whether each question is refused, and as `control` whether a random other one is."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(PER_SAMPLE))
     counted = measured.control_is_complete(RANDOM.name)
@@ -52,7 +52,7 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def unknown_of(measured: MeasuredRows) -> np.ndarray:
-    """Return 1 where a question is refused, else 0, float64 [n]; NaN if it could not be asked."""
+    """Return 1 for refused questions, else 0, float64 [n]; NaN if the prompt was not passed."""
     return measured.facts("clean", "unknown").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
@@ -62,9 +62,9 @@ def random(measured: MeasuredRows) -> np.ndarray:
 
 
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:
-    """Return a group with the mean of `unknown` over `members` that are also `counted`, bool [n].
+    """Return the group of `members`, with the mean of `unknown` over those that are `counted`.
 
-    `members` are bool [draws, layers, n], by draws of the condition that forms the group.
+    `counted` is bool [n], `members` bool [draws, layers, n]: each draw forms the group anew.
     """
     among = members & counted
     means = Means(unknown[None, None], among & ~np.isnan(unknown), placements=len(members))

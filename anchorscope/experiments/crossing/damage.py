@@ -1,8 +1,8 @@
 """Share of the pair term that blocking tokens takes beyond general damage.
 
 The answer term is the part of the score that depends on the answer alone. Blocking question tokens
-removes no information from it, so any loss is damage. The share of the answer term that is left, λ,
-is therefore the share of any term that is left if the blocked tokens carry no information.
+takes no information from it, so what it loses is damage. λ is the share of the term that remains.
+If blocking did nothing but damage, the pair term P would shrink by the same factor, to λP.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from anchorscope.experiments.crossing.estimates import ANSWER, PAIR, Answers, Es
 from anchorscope.probes.intervals import ratio
 
 LEAST_PART = 0.2
-"""Share of the pair term that blocking must take beyond damage for a claim."""
+"""For a claim, blocking must take more than this share of λP (what damage alone would leave)."""
 LEAST_LEFT = 0.1
-"""Smallest mean λ at which the score still counts as reading the answer, so that P is judged."""
+"""If the mean λ is smaller, the score no longer reads the answer, and P is not judged."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Damaged:
     def of(cls, clean: Answers, blocked: Answers, pairs: Pairs) -> Damaged:
         """Fit λ to the answer terms.
 
-        λ is the slope of the blocked on the clean answer term, through the origin. Each fold has
-        its own λ, at most 1. There is no intercept, because the order of the two answers is
-        arbitrary, and so is the sign of the answer term.
+        In each fold, λ is the slope of a line through the origin. The line predicts the blocked
+        answer term from the clean one. A slope above 1 counts as 1. There is no intercept, because
+        the arbitrary order of the two answers sets the sign of the answer term.
         """
         x, y, fold = clean.term(ANSWER), blocked.term(ANSWER), clean.fold
         squares = _of_fold(x * x, fold)
@@ -100,7 +100,7 @@ class Damaged:
         return Estimate(np.array(100 * share), low=np.array(100 * low), high=np.array(100 * high))
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
-        """Return each pair's part of a mean's error; `slope_of` is the values' derivative by λ."""
+        """Return what each pair adds to the error of the mean. `slope_of` is ∂`values`/∂λ."""
         by_probe = values[0]
         slopes = _of_fold(np.broadcast_to(slope_of, by_probe.shape), self.fold)
         through_left = slopes / np.bincount(self.fold)[self.fold] * self.moves[0]
@@ -108,7 +108,7 @@ class Damaged:
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
-    """Return where a function changes sign within 60 doubling steps, else the last point."""
+    """From `start`, go on by `step`, 2 `step`, 4 `step`, …; return the first root, else the end."""
     sign, end = np.sign(function(start)), start
     for _ in range(60):
         begin, end = end, end + step
@@ -119,6 +119,6 @@ def _root(function: Callable[[float], float], start: float, step: float) -> floa
 
 
 def _of_fold(values: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """Return the sum of values [..., pairs] over each pair's fold, [..., pairs]."""
+    """Give each pair the sum of `values` [..., pairs] over all pairs of its fold."""
     member = fold[:, None] == np.arange(fold.max() + 1)
     return (values @ member)[..., fold]

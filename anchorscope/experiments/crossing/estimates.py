@@ -1,17 +1,17 @@
 """Terms of a pair's four scores, and estimates of their means.
 
 Scores [4, ...] are in the order s(q, y), s(q′, y), s(q, y′), s(q′, y′), where y is the answer to q
-and y′ the answer to q′. Each sums the terms `MEAN`, `QUESTION`, `ANSWER` and `PAIR` with signs.
+and y′ the answer to q′. Each score is a sum: `MEAN` ± `QUESTION` ± `ANSWER` ± `PAIR`.
 
 Pairs that share a subject or answer are dependent. `Pairs` accounts for this in errors and p.
 
-`at_equal` estimates a mean at equal covariates, as the intercept of a regression. Its input has the
-columns, float64 [1 + refits, pairs, columns]: the difference to estimate, the difference in the
-mean score, and the differences in at least one covariate. The first two are contrasts of the same
-scores, so that their noise is equally large and uncorrelated. Least squares would take noise of the
-mean score for variation, and give too small a slope. Orthogonal regression (Deming 1943) is used
-instead. Of the mean score's variance that the covariates do not explain, at most half counts as
-noise. Covariates count as free of noise.
+`at_equal` estimates a mean difference at equal covariates, as the intercept of a regression. Its
+`columns`, float64 [1 + refits, pairs, columns], are differences: first the one to estimate, then
+that of the mean score, then those of at least one covariate. The first two columns are contrasts of
+the same scores, so their noise is equally large and uncorrelated. Least squares would mistake noise
+of the mean score for variation, and give too small a slope. So orthogonal regression (Deming 1943)
+is used. Covariates count as free of noise, and explain a part of the mean score's variance. At most
+half of the rest counts as noise.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def term(which: np.ndarray, four: np.ndarray) -> np.ndarray:
 class Estimate:
     """Statistics with Student's intervals, float64 [...] each; NaN if unknown.
 
-    `p` is twice the one-sided p of the null hypothesis "not above 0", at most 1. It is below .05 if
-    the interval of level .95 lies above 0.
+    `p` tests the null hypothesis "not above 0". It is twice the one-sided p, but never above 1. It
+    is below .05 if the interval of level .95 lies above 0.
     """
 
     value: np.ndarray = UNKNOWN
@@ -58,11 +58,11 @@ class Estimate:
 class Pairs:
     """Links between dependent pairs, the effective number of pairs, and the level of intervals.
 
-    Methods take values [1 + refits, ..., pairs], by the probe and then by each refit of it.
+    Methods take values [1 + refits, ..., pairs]: the probe's first, then those of each refit.
     """
 
     links: tuple[sparse.csr_array, ...]
-    """Matrices [pairs, pairs], 1 for: the same pair; a shared subject; any shared id."""
+    """Three matrices [pairs, pairs], 1 if two pairs are the same; share a subject; share any id."""
     clusters: float
     n: int
     level: float
@@ -88,9 +88,9 @@ class Pairs:
     def variance(self, parts: np.ndarray) -> np.ndarray:
         """Return the variance of sums [...] of `parts` [..., pairs]; NaN with one cluster.
 
-        Each matrix of `links` gives a variance: the sum of the products of the parts of linked
-        pairs. The largest is taken, because the sum over pairs that share any id may be too small,
-        or even negative.
+        Each matrix of `links` gives a variance: multiply the parts of two linked pairs, and sum
+        over all linked pairs. The largest of the three variances is taken, because the third (any
+        shared id) may be too small, or even negative.
         """
         if self.clusters <= 1:
             return np.full(parts.shape[:-1], np.nan)
@@ -104,7 +104,7 @@ class Pairs:
         return self.estimate(means, (values[0] - means[0][..., None]) / max(1, self.n))
 
     def estimate(self, values: np.ndarray, parts: np.ndarray) -> Estimate:
-        """Estimate statistics [1 + refits, ...] whose error is the sum of `parts` [..., pairs].
+        """Estimate statistics [1 + refits, ...]. Their errors are `parts` [..., pairs], summed.
 
         The variances over pairs and over refits of the probe add up, with degrees of freedom by
         Welch (1947). A single refit is ignored.
@@ -161,7 +161,7 @@ class Answers:
         return Answers(**columns)
 
     def at(self, layer: np.ndarray | int) -> Answers:
-        """Return the answers at one layer per pair, int64 [pairs], or at one layer for all."""
+        """Return the answers at one layer: one for all pairs, or each pair's own, int64 [pairs]."""
         place = layer, np.arange(len(self.fold))
         scores, imitated = self.scores[..., *place], self.imitated[..., *place]
         return replace(self, scores=scores, imitated=imitated)
@@ -185,7 +185,7 @@ def holm(p: pd.Series) -> pd.Series:
 def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Estimate the difference at equal mean score and covariates, [1 + refits].
 
-    Also return each pair's jackknife contribution to the error of the first estimate, [pairs].
+    Also return what each pair adds to the error of the probe's own estimate (jackknife), [pairs].
     """
     rows, size = _scaled(columns)
     moments, n = np.swapaxes(rows, -1, -2) @ rows, rows.shape[-2]
@@ -195,7 +195,7 @@ def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scale the columns and append ones. Also return the unit [...] that the first two share."""
+    """Divide columns by their SD (the second by the first's); append ones. Return that SD."""
     size = columns.std(-2, keepdims=True)
     same = size < 1e-9
     size = np.where(same, np.inf, size)  # a constant column has no effect
@@ -218,7 +218,7 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
 def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the intercepts of least-squares fits of y [1 + refits, pairs] to x [pairs, columns].
 
-    Also return each pair's jackknife contribution to the error of the first intercept, [pairs].
+    Also return what each pair adds to the error of the probe's own intercept (jackknife), [pairs].
     """
     size = x.std(0)
     rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])

@@ -1,8 +1,8 @@
 """Text imitator: predicts a probe's pair terms from the overlap of question and answer.
 
 Text models (floors) add scores of question and answer, so their pair term is 0. The imitator sees
-which letters and words both share. Only a probe whose pair terms exceed the imitator's is taken to
-compare question and answer.
+which letters and words question and answer share. Only a probe whose pair terms exceed the
+imitator's is taken to compare question and answer.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ def pair_terms(
 ) -> np.ndarray:
     """Predict the scores' pair terms from the features' pair terms by ridge regression.
 
-    The regression learns only how pairs of one kind (right, wrong, gold) differ from the mean of
-    their kind, with the same weights for all kinds. Otherwise the mean pair term would already
-    count as explained, since all answers overlap more with their own questions and score higher
-    there. Each fold is predicted from the others.
+    Before the fit, the mean of each kind of pairs (right, wrong, gold) is subtracted. All kinds
+    share one set of weights. Without the subtraction, the mean pair term would count as explained,
+    since all answers overlap more with their own questions and also score higher there. Each fold
+    is predicted from the others.
 
     Scores are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` numbers the
     kinds of answers (right, wrong, gold), [pairs]. `fold` is each pair's outer fold, [pairs]; no
@@ -62,8 +62,8 @@ def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
     """Return surface features of each question with its answer, float64 [n, features].
 
     The features are: lengths, with their products and differences; shared runs of 1 to 4 letters;
-    shared words; shared initials; whether both begin with the same letter; the question word; the
-    answer's kind; and each combination of question word and kind.
+    shared words; shared initials; whether both begin with the same letter; the question word;
+    what the answer is (`KINDS`, such as a date); and each combination of the last two.
     """
     return np.array([_features(*both) for both in zip(questions, answers, strict=True)])
 
@@ -94,6 +94,6 @@ def _grams(text: str, size: int) -> set[str]:
 
 
 def _shares(some: set[str], others: set[str]) -> tuple[float, float]:
-    """Return the share of `others` that is in `some`, and the share of the union that is shared."""
+    """Return |some ∩ others| / |others| and |some ∩ others| / |some ∪ others|."""
     both = len(some & others)
     return both / max(1, len(others)), both / max(1, len(some | others))

@@ -1,6 +1,6 @@
 """Pairs of samples whose answers were swapped, and their four scores in each arm.
 
-An arm is a condition that is measured after the own and after the partner's question.
+An arm is a condition, measured both after the answer's own question and after the partner's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from anchorscope.probes.samples import Readout
 from anchorscope.questions import folds
 
 OWN, GOLD = "clean", "gold"
-"""The arms in which nothing is blocked, with the model's answers and with gold answers."""
+"""Arms in which nothing is blocked: `OWN` with the model's answers, `GOLD` with gold answers."""
 COLUMNS = ("site", "position", "layer", "id", "pair", "term")
 """Columns of `per_sample`."""
 Groups = Mapping[str, Mapping[str, Answers]]
@@ -48,7 +48,7 @@ class Swapped:
         Pairs across outer folds are left out, because no single probe scores both samples.
 
         Raises:
-            AnchorscopeError: A sample has a partner and no scores, or scores and no partner.
+            AnchorscopeError: A sample has a partner but no score under `crossed`, or the reverse.
         """
         partner, readout = _partners_of(analysis), analysis.readout
         first = np.arange(len(partner))
@@ -147,7 +147,7 @@ class Swapped:
         )
 
     def _four(self, arm: str, values: Callable[[str], np.ndarray]) -> np.ndarray:
-        """Arrange values [..., n] of both conditions in the order of `scores`, [4, ..., pairs]."""
+        """Arrange values [..., n] of the arm's two conditions in the order of `scores`."""
         own, moved = (values(condition.name) for condition in interventions.arms()[arm])
         one, other = self.members
         return np.stack([own[..., one], moved[..., one], moved[..., other], own[..., other]])
@@ -159,7 +159,7 @@ class Swapped:
         return list(self.answers["ea_text"].astype(str))
 
     def _imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Fit the text imitator to own and gold answers. Map arms to its terms, [layers, pairs]."""
+        """Fit the text imitator to `OWN` and `GOLD`. Map both to pair terms, [layers, pairs]."""
         names = [name for name in (OWN, GOLD) if name in scores]
         four = np.stack([scores[name][:, 0] for name in names], axis=2)
         arm, pair = np.nonzero(np.isfinite(four).all((0, 1)))
@@ -187,7 +187,7 @@ def _scores(readout: Readout, condition: str) -> np.ndarray:
 
 
 def _partners_of(analysis: Analysis) -> np.ndarray:
-    """Return the index of each sample's partner in the answers, int64 [n]; -1 without a partner."""
+    """Check the partners, and return their rows as `partner_places` does."""
     readout, partners = analysis.readout, analysis.answers["crossed_partner"]
     partner, given = partner_places(analysis.answers, partners), partners.notna().to_numpy()
     strange = (given != readout.effects["crossed"].measured) | (given & (partner < 0))
@@ -201,15 +201,15 @@ def _partners_of(analysis: Analysis) -> np.ndarray:
 
 
 def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the pairs whose pair terms with E_Q blocked are 0, or add up to 0, for any score.
+    """Find the pairs whose pair terms must be 0, or add up to 0, once E_Q is blocked.
 
     A frame is a prompt without E_Q. With E_Q blocked, a score depends on frame and answer alone. So
-    two questions with the same frame have a pair term of 0. Pairs of the same two subjects can form
-    a cycle: one pair asks about the first subject in wording A and about the second in wording B,
-    another pair does the reverse. The pair terms of a cycle add up to 0.
+    two questions with the same frame have a pair term of 0. Pairs of the same subjects, S and T,
+    can form a cycle: one pair asks about S in wording A and about T in wording B, another about S
+    in wording B and about T in wording A. The pair terms of a cycle add up to 0.
 
-    Ids of the subjects and frames of both questions are int64 [2, pairs]. Return which pairs have
-    equal frames, and which other pairs are on a cycle, bool [pairs] each.
+    `subjects` and `frames` are ids for both questions of a pair, int64 [2, pairs]. Return which
+    pairs have equal frames, and which of the other pairs are on a cycle, bool [pairs] each.
     """
     turned = np.where(subjects[0] > subjects[1], frames[::-1], frames)
     _, of_pair = np.unique(np.sort(subjects, axis=0), axis=1, return_inverse=True)

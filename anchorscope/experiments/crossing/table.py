@@ -96,12 +96,12 @@ class QuantityRow(NamedTuple):
 def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     """Make the tables `crossing` and `claims` of one read-out.
 
-    `crossing` has one row per quantity and layer, and none if no answers were swapped. `claims`
+    `crossing` has one row per quantity and layer. It is empty if no answers were swapped. `claims`
     has one row per claim. The answers need `crossed_partner`, `gold_partner`, `frame` and
     `partner_source`.
 
     Raises:
-        AnchorscopeError: A sample has a partner and no scores, or scores and no partner.
+        AnchorscopeError: A sample has a partner but no score under `crossed`, or the reverse.
     """
     judged, rows = {"signal": _signal(analysis)}, list[QuantityRow]()
     if "crossed" not in analysis.readout.effects:
@@ -195,7 +195,7 @@ def _mean(
 
 
 def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[QuantityRow]:
-    """Estimate P and λ over the pairs that `through_eq` counts; nothing if these are too few."""
+    """Estimate P and λ over the pairs that `through_eq` counts. Too few pairs give no rows."""
     arms = [arm for arm in interventions.blocked_arms() if arm in of]
     known = np.all([of[arm].known for arm in (OWN, *arms)], axis=0) & ~of[OWN].bound
     if "knockout" not in of or known.sum() < LEAST_PAIRS:
@@ -233,10 +233,10 @@ def unlike(pairs: Swapped) -> np.ndarray:
 
 
 def _shares(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
-    """Yield the shares of terms and noise in the mean squares of right pairs, and `follows`.
+    """Yield `share_<term>`, `share_noise` and `follows` (see `QUANTITIES`), over right answers.
 
-    Shares add up to 1. The variance of a term over refits of the probe makes its mean square too
-    large. It is subtracted, and counted as noise.
+    Shares split the sum of the terms' mean squares. A term's variance over refits of the probe
+    makes its mean square too large. This variance is subtracted, and counted as noise.
     """
     parts, squares, noise = {}, [], []
     for name, which in TERMS.items():
@@ -286,7 +286,7 @@ def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
     """Correct the p-values of a figure's claims for the number of its cells (Holm).
 
-    Only cells in which the claim is judged count. A *yes* that is not significant becomes a *no*.
+    Only cells that judge the claim are counted. A *yes* that is not significant becomes a *no*.
     """
     p = table.groupby(["site", "position", "claim"])["p"].transform(estimates.holm)
     lost = (table["verdict"] == claims.YES) & ~(p < 1 - level)

@@ -2,7 +2,7 @@
 
 `controls` has one row per layer, with all values that the picture `evidence` draws. `contrasts`
 compares blocking the exact tokens with blocking as many random tokens, as arXiv 2601.07422 does. No
-claim rests on it, because exact tokens are mostly rare words and random tokens function words.
+claim rests on it: exact tokens are mostly rare words, and random tokens mostly function words.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ RANDOM_CONTRAST = "knockout-random"
 
 
 def flipping() -> dict[str, Intervention]:
-    """Map columns of flip shares to conditions, with those after the partner's question last."""
+    """Map columns of flip shares to conditions, first those after the sample's own question."""
     own = [one for one in of_role("cut", "control") if one.prompt is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
     names = {"knockout": "flip_share"}
@@ -57,10 +57,10 @@ def columns() -> dict[str, str]:
 
 
 def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -> pd.DataFrame:
-    """Return a row of `columns` per layer: AUCs of the probes, and shares of flips.
+    """Return one row per layer, with the columns `columns()`: AUCs of probes, and shares of flips.
 
-    `scores` hold all read-outs and probes. `scored_ids` [n] give the order in which the labels were
-    shuffled, by the seed of the run, which must also be the seed of the analysis.
+    `scores` hold all read-outs and probes. `scored_ids` [n] are in the order that the samples
+    had when the run shuffled their labels. The analysis must have the run's seed, to repeat this.
 
     Raises:
         AnchorscopeError: Scores, answers and floors have different samples.
@@ -122,10 +122,10 @@ def _share(effects: Effects) -> np.ndarray:
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
-    """Compare each cut with its control, in a row of `CONTRASTS` per cut, quantity and layer.
+    """Compare each blocking condition with its control, in a row per condition, quantity and layer.
 
     Differences are paired: they are taken over the samples where the control blocks as many tokens
-    as the cut. A control's draws are averaged within a sample.
+    as the condition. A control's draws are averaged within a sample.
 
     Raises:
         AnchorscopeError: The answers lack `<control>_complete`, or floors and scores have

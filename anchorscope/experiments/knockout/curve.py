@@ -89,7 +89,7 @@ def _group(
 ) -> Group:
     """Form one group of `members`, bool [draws, layers, n].
 
-    Only `paired` samples, bool [n], count for flips. `facts`, [n] each, are averaged.
+    Flips are averaged over `paired` members (`control_is_complete`) only, `facts` over all members.
     """
     counted, draws = members & paired, len(effects.flip)
     # A mean that the grouping fixes gets no bounds, so that its interval may have zero width.
@@ -126,9 +126,9 @@ def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def control_is_complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
-    """Return whether a sample's `pairing_control` acts on as many tokens as E_Q has, bool [n].
+    """Return where the condition's `pairing_control` acts on as many tokens as E_Q has, bool [n].
 
-    All samples count if the condition has no such control, or it was not measured.
+    True for all samples if the condition has no such control, or if the control was not measured.
 
     Raises:
         AnchorscopeError: The answers lack `<control>_complete`.

@@ -1,8 +1,8 @@
 """Passes of patching: choose partners, replace question tokens, and score the answers again.
 
-An answer has the other label after the question of a `matched` partner, and keeps its label after
-the question of a `placebo` partner. `published` is for right answers only, and its partners have
-wrong answers.
+After the question of a `matched` partner, a right answer is wrong, and a wrong answer is right.
+After the question of a `placebo` partner, an answer keeps its label. `published` is for right
+answers only. They are wrong after the partner's question, and the partner's own answer is wrong.
 """
 
 import itertools
@@ -35,7 +35,7 @@ RULES = {
     "published": Rule(turns=True, same_label=False, labels=(0,)),
 }
 LEAST_COVERAGE = 0.2
-"""Minimum share of right answers with a matched partner if relations are read off the wording."""
+"""If relations are read off the wording, this share of right answers needs a matched partner."""
 
 log = logging.getLogger(__name__)
 
@@ -43,17 +43,17 @@ log = logging.getLogger(__name__)
 def partners(
     answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int], arms: Sequence[str]
 ) -> tuple[dict[str, dict[str, str]], str | None]:
-    """Choose a partner of each sample in each of `arms`, keys of `RULES` that include `matched`.
+    """Choose each sample's partner in each arm. `arms` are keys of `RULES` and include `matched`.
 
     A partner has the same relation, another subject, and follows the arm's rule. Partners of the
-    same template are preferred. The seed and the sample's id choose among the candidates. Partners
-    are in the same outer fold of the probes (`folds_of`, by id). Otherwise the probe that scores
-    the sample would have learned from the partner's question, and even from this very
-    question and answer if both samples have the same answer.
+    same template are preferred. Among several, `seed` and the sample's id decide. A partner is in
+    the sample's outer fold (`folds_of`: id → fold). Otherwise the probe that scores the sample
+    would have learned from the partner's question. If both samples have the same answer, it would
+    even have learned from the patched text itself: the partner's question with this answer.
 
     Returns:
-        Arm → id → id of the partner, and the source of the relations: `relations` of the dataset,
-        or the questions' `wording`. If too few right answers find a matched partner by the wording,
+        Arm → id → id of the partner, and the source of the relations: the dataset's `relations` or
+        the questions' `wording`. If the wording finds a matched partner for too few right answers,
         there are no partners, and the source is None.
     """
     samples, source = known(answers)
@@ -82,7 +82,7 @@ def partners(
 def _candidates(
     rule: Rule, one: Known, group: Sequence[Known], right_for: frozenset[str]
 ) -> list[str]:
-    """Return the ids of a sample's possible partners, of its own template if there are any.
+    """Return the ids of a sample's possible partners. If some share its template, return only them.
 
     Facts that a model was never taught are excluded, since it cannot know their assigned answers.
     `right_for` holds the ids of questions for which the sample's answer is right.
@@ -114,14 +114,13 @@ class Patched:
 def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
     """Score the answers of a cell with tokens of their questions replaced.
 
-    A partner has the sample's relation and fold (see `partners`), and its E_Q has as many spans.
-    The spans are exchanged in order, whatever their lengths. Samples without a partner
-    or without a donor for the control are left out.
+    A partner (see `partners`) is used only if its E_Q has as many spans as the sample's. The
+    partner's first span replaces the sample's first, and so on, whatever their lengths. Samples
+    without a partner, or without a donor for the control (see `_donors`), are left out.
 
     Returns:
-        The rows of `clean`, the arms and the control: `measured.COLUMNS`, and `partner`, the id of
-        the sample that gave the tokens; `changed`, see `Patched`; `source`, see
-        `partners`.
+        The rows of `clean`, the arms and the control. Columns: `measured.COLUMNS`, `partner` (id of
+        the sample that gave the tokens), `changed` (see `Patched`), `source` (see `partners`).
     """
     exchanged, source = partners(cell.answers, cell.seed, cell.folds, tuple(ARMS))
     samples, donors = cell.samples, _donors(cell)
@@ -154,11 +153,11 @@ def exact(sample: Sample, partner: Sample) -> Patched:
 
 
 def control(sample: Sample, donor: Sample, key: str) -> Patched:
-    """Replace question tokens outside E_Q, as many as E_Q has, by such tokens of a donor sample.
+    """Replace as many question tokens outside E_Q as E_Q has, by a donor's tokens outside its E_Q.
 
-    The replaced tokens and the donor's first token depend on `key`. The donor's other tokens follow
-    in order, and are repeated if there are too few. Fewer tokens are replaced if the
-    question has fewer outside E_Q.
+    `key` seeds the choice of the replaced tokens, and of the donor's token to start from. The
+    donor's next tokens follow in order; after its last comes its first. If the question has too
+    few tokens outside E_Q, all of these are replaced.
     """
     replaced = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     given = [donor.input_ids[at] for at in donor.question_tokens if at not in donor.eq_tokens]
@@ -174,7 +173,8 @@ def with_spans(
 ) -> Sample:
     """Replace spans of a sample's prompt by tokens of a partner, and shift all later positions.
 
-    `spans` hold consecutive token indices before the answer, in order; `tokens` their new ids.
+    `spans` are runs of token indices before the answer, in order. With `spans` [[3, 4], [7]] and
+    `tokens` [[90], [80, 81]], id 90 replaces the tokens 3 and 4, and ids 80, 81 replace token 7.
     """
     ids: list[int] = []
     places: dict[int, list[int]] = {}  # old → new indices; for a replaced span, at its first
@@ -201,9 +201,10 @@ def with_spans(
 
 
 def _donors(cell: Cell) -> Mapping[str, list[str]]:
-    """Map each id to the samples of its fold that can give tokens to its control.
+    """Map each sample's id to its donors: samples whose tokens the control may put into it.
 
-    Their questions have another relation, or if the cell has only one, another template.
+    Donors are in the sample's fold. Their questions have another relation. If the cell has only one
+    relation, they have another template instead.
     """
     samples, folds = cell.samples, cell.folds
     questions, _ = known(cell.answers)

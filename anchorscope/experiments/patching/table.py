@@ -12,7 +12,7 @@ from anchorscope.probes.samples import Readout
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return the share of predictions that flip in a row per layer, arm, label and anchor."""
+    """Return a row per layer, arm, label and anchor, with the share of predictions that flip."""
     source = next(iter(measured.rows["source"].dropna()), None)
     return pairs.table(analysis, tuple(COLUMNS), arms(analysis.readout, measured), source)
 
@@ -25,8 +25,8 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 def arms(readout: Readout, measured: MeasuredRows) -> dict[str, Arm]:
     """Return the measured arms by name.
 
-    Their values are `flips`, `random` (the control), `contrast`, and `changed`, the share of the
-    control's replaced token ids that differ from the original.
+    Their values are those of `pairs.against_control`, and `changed`: of the tokens that the control
+    replaced, the share whose id changed.
     """
     if RANDOM.name not in measured.conditions:
         return {}  # no prompt with replaced tokens was short enough for the model

@@ -33,7 +33,7 @@ BEHIND_ANSWER = ("last_answer", "final")
 
 @dataclass(frozen=True)
 class Sources:
-    """The question tokens that attention flows from, under one condition and draw."""
+    """The question tokens from which a flow is measured: E_Q, or one draw of random tokens."""
 
     condition: str
     draw: int
@@ -48,12 +48,12 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
     memory is halved. Batching affects nothing but rounding.
 
     Returns:
-        The rows of `clean` at every layer, and the rows of each source at the layers up to the
-        headline layer: `measured.COLUMNS`, `flow` to the exact answer tokens, and `loss`, which
-        sets the unit of `flow`.
+        The rows of `clean` at every layer, and the rows of each source up to the headline layer.
+        Columns: `measured.COLUMNS`, `flow` (to the exact answer tokens), and `loss` (it sets the
+        unit of `flow`).
 
     Raises:
-        AnchorscopeError: A gradient is not finite, or as in `runner.measure`.
+        AnchorscopeError: A gradient is not finite, or a pass fails as in `runner.measure`.
     """
     readouts = [one for one in cell.readouts if Pair.of(one).position in BEHIND_ANSWER]
     headlines = {readout: headline(cell, readout) for readout in readouts}
@@ -93,7 +93,7 @@ def _passed(
     headlines: Mapping[str, int],
     numbers: Sequence[int],
 ) -> list[pd.DataFrame]:
-    """Return the rows of some samples of a batch, from one pass."""
+    """Pass some samples of a batch once, given their `numbers` in `plan`, and return the rows."""
     samples = [plan.samples[number] for number in numbers]
     found, attentions = runner.run(cell.loaded, narrowed(batch, numbers), cell.readouts)
     sources = _sources(cell, samples)
@@ -120,7 +120,7 @@ def _passed(
 
 
 def _sources(cell: Cell, samples: Sequence[Sample]) -> list[Sources]:
-    """Return E_Q and the draws of the control, which equal those of `random` in the main run."""
+    """Return E_Q, and draws of random tokens: those that `random` blocks in the main run."""
     drawn = [(SALIENCY, 0), *((RANDOM, draw) for draw in range(cell.draws))]
     found = []
     for one, draw in drawn:
@@ -152,8 +152,8 @@ def _pairs(
 ) -> Tensor:
     """Return the weight of each pair of target and source token, float32 [sources, length, length].
 
-    A target is an exact answer token, later than the source, not in E_Q, and not after the token
-    of the read-out. The weights of each source add up to 1, and are NaN if it has no pair.
+    A target is an exact answer token outside E_Q, later than the source token, and at or before
+    the read-out's token. The weights of a source add up to 1; without any target they are NaN.
     """
     is_target = torch.zeros(length, dtype=torch.bool)
     is_target[sample.positions["before_answer"] + 1 : sample.positions["last_answer"] + 1] = True

@@ -37,7 +37,7 @@ class Flow:
 
     @property
     def summed(self) -> "Flow":
-        """The flow summed over layers, exact and random [1, n] each."""
+        """The flow summed over layers, with `exact` and `random` of shape [1, n]."""
         return replace(self, exact=self.exact.sum(0)[None], random=self.random.sum(0)[None])
 
 
@@ -80,7 +80,7 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def _flow(measured: MeasuredRows) -> Flow | None:
-    """Return the flow of every sample, or None if no sample has a source and a target."""
+    """Return the flow of every sample, or None if no flow was measured."""
     layers = measured.rows["layer"][measured.rows["condition"] == SALIENCY.name]
     if layers.empty:
         return None
@@ -111,7 +111,7 @@ def _rows(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
 
 
 def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray) -> Group:
-    """Form a group; `members`, and `counted`, those that count, are bool [1, layers, n]."""
+    """Form the group of `members`, with means over the `counted` ones, bool [1, layers, n] each."""
     values = {"flow": flow.exact, "random": flow.random, "contrast": flow.exact - flow.random}
     quantities = {
         name: Quantity(Means(np.nan_to_num(of_samples)[None], counted), name)
@@ -122,7 +122,7 @@ def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray)
 
 
 def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndarray) -> Columns:
-    """Compute the AUCs of flow and control at telling `positive` samples, bool [n], from others."""
+    """Compute the AUCs with which `exact` and `random` flow tell `positive` samples from others."""
     exact, random = (
         analysis.drawn.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
         for of in (flow.exact, flow.random)
@@ -135,10 +135,10 @@ def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndar
 
 
 def _crossed_auc(grouped: Grouped, flow: Flow) -> Columns:
-    """Compute the AUC of the flow at telling which right answers flip after another question.
+    """Compute how well the flow predicts which right answers flip after another question: its AUC.
 
-    Blocked attention does not form these groups: the main run swapped the answers of two right
-    samples, so that each answer is wrong after the other question.
+    These flips do not come from blocked attention. In the main run, the right answers of two
+    samples were put after each other's questions, where they are wrong.
     """
     crossed = grouped.analysis.readout.effects.get("crossed")
     if crossed is None:
@@ -181,7 +181,7 @@ def density(values: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _kernel_width(values: np.ndarray, x: np.ndarray) -> float:
-    """Return Silverman's kernel width or, to avoid spikes, the step of x if it is wider."""
+    """Return Silverman's kernel width, but at least the step of x, to avoid spikes."""
     quartiles = np.quantile(values, [0.25, 0.75])
     spread = min(values.std(), np.ptp(quartiles) / 1.34) or values.std()
     return float(max(0.9 * spread * len(values) ** -0.2, x[1] - x[0]))

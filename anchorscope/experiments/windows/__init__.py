@@ -1,4 +1,4 @@
-"""Windows: block E_Q in a few layers at a time; the full knockout cannot tell layers apart.
+"""Windows: block E_Q in a few layers at a time, to see in which layers the question is read.
 
 The control blocks as many other question tokens in the same window.
 """

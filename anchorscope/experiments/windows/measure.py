@@ -36,8 +36,8 @@ def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
 def windows(layers: int, width: int | None = None) -> list[Window]:
     """Return the windows of a model, first to last.
 
-    Windows are centred on up to 12 evenly spaced layers, which include the first and last, and
-    clipped at the ends. The default width is the odd number nearest a fifth of all layers, 1 to 9.
+    The centres are up to 12 evenly spaced layers, from the first to the last. Windows are clipped
+    at the model's ends. The default width is the odd number nearest a fifth of all layers, 1 to 9.
     """
     if width is None:
         width = min(2 * (layers // 10) + 1, 9)

@@ -13,7 +13,7 @@ LAYERS = ("first", "last", "centre")
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return flips and ΔP in a row for each layer that is read, window, label and anchor."""
+    """Return a row for each window, layer, label and anchor, with flips and ΔP."""
     columns = ["arm", *(name for name in COLUMNS if name not in ("window", *LAYERS))]
     rows = pairs.table(analysis, columns, arms(measured))
     rows = rows.rename(columns={"arm": "window"}).astype({"window": int})
