@@ -134,7 +134,7 @@ def verblike(word: Word) -> bool:
 
 
 def acts(word: Word) -> bool:
-    """Return whether a word may be a verb in a query: a `verblike` word, or one such as `stop`."""
+    """Return whether a word may be a verb in a query. Some may be nouns elsewhere: "stop"."""
     stem = word.lower.removesuffix("s").removesuffix("ing")
     return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(english.QUERY_VERBS)
 

@@ -101,7 +101,7 @@ _COMPILED = [(re.compile(pattern, re.IGNORECASE), written) for pattern, written 
 
 
 def folded(text: str) -> str:
-    """Apply Unicode's NFKC normalisation. "3½" becomes "3 1⁄2", not "31⁄2"."""
+    """Apply Unicode's NFKC normalisation, but keep fractions apart: "3½" becomes "3 1⁄2"."""
     return normalize("NFKC", _FRACTION.sub(" ", text))
 
 

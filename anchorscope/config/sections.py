@@ -78,7 +78,7 @@ def _name(name: str, info: ValidationInfo) -> str:
 
 
 def _key_of(catalogue: str) -> AfterValidator:
-    """Return a validator that refuses a name missing from `catalogue`, if the context has it."""
+    """Return a validator that refuses names that are not in `catalogue` of the context, if any."""
 
     def check(name: str, info: ValidationInfo) -> str:
         keys = (info.context or {}).get(catalogue)
@@ -269,7 +269,7 @@ class FewShot(Section):
 
 
 class WorldSettings(Section):
-    """Invented facts with a planted pathway, or a null world with given responses."""
+    """Invented questions: facts with a planted pathway, or the rows of a null control."""
 
     style: WorldStyle
     """Wording of the questions, or a null world, `null-…`, named after what decides the label. A

@@ -1,4 +1,4 @@
-"""The shipped catalogue, which completes the config of every run, and its models' shapes."""
+"""Read the shipped catalogue, which completes each run's config, and the shapes of its models."""
 
 import copy
 from collections.abc import Mapping

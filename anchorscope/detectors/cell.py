@@ -130,7 +130,7 @@ def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: objec
 
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the text of the answers that have a partner; the question is the partner's."""
+    """Return the texts of each swapped answer: the partner's question with the sample's answer."""
     rows = answers[answers["crossed_partner"].notna()]
     of_question = ["question", "subject", "relation"]
     partners = answers.set_index("id").loc[rows["crossed_partner"], of_question]

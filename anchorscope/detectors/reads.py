@@ -86,7 +86,7 @@ def _row(
 def _analysis(
     rows: pd.DataFrame, detectors: list[str], answers: pd.DataFrame, bootstrap: Bootstrap, seed: int
 ) -> Analysis:
-    """Return an analysis for `crossing` in which each detector stands in for a layer."""
+    """Return the input of `crossing`, with the detectors' scores in the place of layers."""
     layers = {name: number for number, name in enumerate(detectors)}
     rows = rows[rows["detector"].isin(detectors)]
     as_layers = rows.assign(

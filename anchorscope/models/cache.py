@@ -35,7 +35,7 @@ class Cache:
         return [torch.cat(both, dim=-2) for both in zip(before, (keys, values), strict=True)]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the number of the head's tokens. Called by the model."""
+        """Return the number of tokens in the common head. The model calls this method."""
         return self.head[0][0].shape[2] if self.head else 0
 
 

@@ -148,9 +148,9 @@ def distances(samples: Sequence[Known], times: Mapping[str, int]) -> np.ndarray:
     """Rank all pairs of samples, int64 [n, n]. Rank 0 is the most similar pair.
 
     Pairs are ranked by their difference in log popularity. If no popularity is known, the answers'
-    mean log-probability per token takes its place. Of equal pairs, those with two answers of the
-    same kind come first, then those with the smaller difference in the log of `times`. `times` maps
-    the normalised text of an answer to the number of samples that give it.
+    mean log-probability per token takes its place. Among equal pairs, two answers of the same kind
+    come first, then two answers that are about equally frequent. `times` maps the normalised text
+    of an answer to its frequency. Differences in frequency are differences of its logarithm.
     """
     popularity = np.log1p([one.popularity for one in samples])
     logprob = np.array([one.logprob for one in samples])

@@ -144,7 +144,7 @@ def effective_clusters(sizes: np.ndarray) -> np.ndarray:
     """Return Kish's effective number of clusters (Σ size)² / Σ size², [...]; 0 if all are empty.
 
     `sizes` are [..., clusters]. Members of one cluster count as identical. Their real similarity is
-    not estimated: where no value varies, the data cannot tell it.
+    not estimated, because values that are all equal do not reveal it.
     """
     sizes = np.asarray(sizes, dtype=np.float64)
     squares = (sizes**2).sum(-1)

@@ -111,7 +111,7 @@ def ends(name: str, replicates: np.ndarray, level: float) -> dict[str, Any]:
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return both ends, [...] each, of the interval of `replicates` [draws, ...], ignoring NaN."""
+    """Return the low and high percentiles of `replicates` [draws, ...] over draws, without NaN."""
     tails = [(1 - level) / 2, (1 + level) / 2]
     never = np.isnan(replicates).all(0)
     usable = np.where(never, 0.0, replicates)

@@ -1,9 +1,9 @@
 """Strength: whether a probe knows more than text models that read the same text.
 
 A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and above the
-AUC of every text model (floor) that applies: the lower end of the clustered bootstrap interval of
-the paired difference is above 0. The interval is widened by the variance of refitted probes and
-floors (`bands`). Without this step, a lucky fit of the probe would pass for knowledge.
+AUC of every text model (floor) that applies. Each difference must have a clustered bootstrap
+interval above 0. The interval is widened by the variance of refitted probes and floors (`bands`).
+Without this step, a lucky fit of the probe would pass for knowledge.
 """
 
 from __future__ import annotations

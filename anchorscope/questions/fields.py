@@ -230,7 +230,7 @@ def value_at(row: Any, path: str, missing: Any = None) -> Any:
 
 
 def digest(*parts: str) -> str:
-    """Return the SHA-256 of texts, for ids and for an order that does not depend on the input."""
+    """Return the SHA-256 of texts. It serves as an id, and to sort rows in a fixed order."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -275,7 +275,7 @@ def _python(text: str) -> Any:
 
 
 def _is_collection(text: str) -> bool:
-    """Return whether a text looks like a collection that is no readable list.
+    """Return whether a text looks like a collection that cannot be read as a JSON list.
 
     Examples are a tuple, set, dict or array, a list without quotes, or a list encoded twice.
     """

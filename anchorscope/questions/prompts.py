@@ -143,7 +143,7 @@ def _shown(
 def without_question(row: Mapping[Any, Any], style: str) -> str:
     r"""Return the prompt of a row of `build`'s table without its question: `Q: A:`, `Q:\nA:`.
 
-    In a `chat`, the last user message is empty, so its instruction is left out, too.
+    A `chat` prompt gets an empty last user message, without the instruction.
     """
     before, after = row["prompt"][: row["question_start"]], row["prompt"][row["question_end"] :]
     return style_of(style).without_question(before, after)

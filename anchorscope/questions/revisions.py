@@ -90,7 +90,7 @@ def _lock_key(hub: str, configured: str | None) -> str:
 
 
 def _cached(kind: str, hub: str, revision: str | None) -> str | None:
-    """Return the commit of a branch or tag at the last request of the hub's client, or None."""
+    """Return the commit that the cache holds for a branch or tag, or None."""
     ref = cache_of(kind, hub) / "refs" / (revision or "main")
     commit = ref.read_text(encoding="utf-8").strip() if ref.is_file() else ""
     return commit if pinned(commit) else None

@@ -141,7 +141,7 @@ def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def _newly_dropped(stage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a stage without the samples that earlier stages dropped."""
+    """Return the counts of a stage, less the samples that earlier stages dropped already."""
     if before is None or stage["in"] == before["kept"]:
         return stage
     dropped = Counter(stage["dropped"])

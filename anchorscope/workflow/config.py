@@ -143,9 +143,9 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
 
 
 def _own_targets(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """Return the figures of the user's sources as `targets`, unless one of these sets `targets`.
+    """Return {"targets": all figures of the user's files}, or {} if one of them sets `targets`.
 
-    The first source is the project's own file. All others count as the user's.
+    The first source is the project's own file. All others are the user's.
     """
     given = [source.content for source in sources[1:]]
     figures = [one["figures"] for one in given if isinstance(one.get("figures"), Mapping)]

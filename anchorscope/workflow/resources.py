@@ -132,7 +132,7 @@ class Jobs:
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
         """Return the resources that say where a rule's jobs run.
 
-        Jobs run on the GPUs of their model, but on `most_gpus` at most.
+        A job asks for as many GPUs as its model's config, but for at most `most_gpus`.
         """
 
         def gpus(wildcards: Any) -> int:

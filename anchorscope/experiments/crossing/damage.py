@@ -1,4 +1,4 @@
-"""Share of the pair term that blocking tokens takes beyond general damage.
+"""Estimate which share of the pair term is lost, beyond general damage, when tokens are blocked.
 
 The answer term is the part of the score that depends on the answer alone. Blocking question tokens
 takes no information from it, so what it loses is damage. λ is the share of the term that remains.

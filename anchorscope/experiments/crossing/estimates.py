@@ -88,9 +88,9 @@ class Pairs:
     def variance(self, parts: np.ndarray) -> np.ndarray:
         """Return the variance of sums [...] of `parts` [..., pairs]; NaN with one cluster.
 
-        Each matrix of `links` gives a variance: multiply the parts of two linked pairs, and sum
-        over all linked pairs. The largest of the three variances is taken, because the third (any
-        shared id) may be too small, or even negative.
+        Each of the three matrices of `links` gives a variance: multiply the parts of two linked
+        pairs, and sum over all linked pairs. The largest variance is taken, because links by any
+        shared id may give one that is too small, or even negative.
         """
         if self.clusters <= 1:
             return np.full(parts.shape[:-1], np.nan)
@@ -205,7 +205,7 @@ def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _intercept(moments: np.ndarray) -> np.ndarray:
-    """Return the intercept [...], from moments of scaled columns, [..., columns, columns]."""
+    """Return the intercept [...] of the regression from the columns' moments [..., k, k]."""
     exact = moments[..., 2:, 2:] + 1e-9 * np.eye(moments.shape[-1] - 2)
     slopes = np.linalg.solve(exact, moments[..., 2:, :2])
     rest = moments[..., :2, :2] - moments[..., :2, 2:] @ slopes
