@@ -34,7 +34,7 @@ BOUNDS = {
 
 
 class Mistake(NamedTuple):
-    """A mistake in the config. Its fields `what`, `do` and `see` are those of `AnchorscopeError`."""
+    """A mistake in the config; `what`, `do` and `see` are those of `AnchorscopeError`."""
 
     path: tuple[int | str, ...]  # path from the top of the config to the mistake
     what: str
