@@ -1,4 +1,4 @@
-"""Sentences on results, from the macros of `wording.txt`, and the numbers in them."""
+"""Sentences about results, from the macros of `wording.txt`, and the format of their numbers."""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -16,14 +16,14 @@ Interval = Mapping[str, float | None]
 
 
 def figures(value: float, digits: int = 0) -> str:
-    """Format a number, such as `−12.3` or `1,024`; never as a negative zero."""
+    """Format a number, such as `−12.3` or `1,024`. Zero has no sign."""
     text = f"{value:,.{digits}f}"
     is_zero = not float(text.replace(",", ""))
     return text.removeprefix("-") if is_zero else text.replace("-", "−")
 
 
 def ends(interval: Interval | None, factor: float = 1, digits: int = 2, unit: str = "") -> str:
-    """Format a number with its interval, such as `0.08 [0.04, 0.12]` or `97 % [93, 99]`."""
+    """Format `factor` times a number and its interval: `0.08 [0.04, 0.12]` or `97 % [93, 99]`."""
     numbers = [interval[name] for name in ENDS] if interval else [None]
     value, *around = (
         "" if n is None or pd.isna(n) else figures(factor * n, digits) for n in numbers
@@ -40,7 +40,7 @@ def sentence(text: str) -> str:
 
 
 def span(values: Iterable[float], factor: float = 1) -> str:
-    """Return the smallest and largest absolute value: `900`, `812 to 1,000`, `−75 to −88`."""
+    """Format the values, times `factor`, of smallest and largest size: `900`, `−75 to −88`."""
     by_size = sorted((factor * value for value in values), key=abs) or [0]
     return " to ".join(dict.fromkeys(figures(end) for end in (by_size[0], by_size[-1])))
 
@@ -48,7 +48,7 @@ def span(values: Iterable[float], factor: float = 1) -> str:
 def environment(*folders: Path, autoescape: bool = False) -> Environment:
     """Return Jinja's environment for `wording.txt` and the templates in `folders`.
 
-    Its filters format numbers. A name that is not defined is an error.
+    Its filters format numbers and sentences. An undefined name raises an error.
     """
     found = Environment(
         loader=FileSystemLoader([Path(__file__).parent, *folders]),
@@ -66,18 +66,18 @@ say: Any = environment().get_template("wording.txt").module
 
 
 def too_small(n: int, wrong: float = 0.5, unit: str = "rows") -> str | None:
-    """Return a sentence if a cell is too small (`power.shortage`), else None.
+    """Return a sentence if a cell of `n` samples is too small (`power.shortage`), else None.
 
-    `n` is the number of samples, called `unit` in the sentence.
+    `wrong` is the share of wrong answers. The sentence calls the samples `unit`.
     """
     short = power.shortage(n, wrong)
     return str(say.too_small(n, unit, *short, power.POWER)) if short else None
 
 
 def hopeless(labels: Collection[int]) -> str | None:
-    """Return the sentence of `too_small` for answers with known labels (1 is wrong), or None."""
+    """Return a warning if a cell with these labels (1 is wrong) has too few answers, else None."""
     n, wrong = len(labels), sum(labels)
     if not 0 < wrong < n:
-        return None  # no folds can be cut, which says why the run ends
+        return None  # without both labels, the error about the folds says why the run ends
     sentence = too_small(n, wrong / n, "answers")
     return str(say.answers_too_few(n, n - wrong, sentence)) if sentence else None

@@ -37,7 +37,7 @@ EXAMPLES: dict[str, Examples] = {
     "p_value": [((0.0351,), "p = 0.035"), ((0.0004,), "p < 0.001")],
     "evidence": [
         (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over the hardest text model, or over 0.6 "
-         "if that is higher, p < 0.001"),
+         "if that is harder to beat, p < 0.001"),
         (("interaction", TOLD), "pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001"),
         (("own_answer", TOLD), "pair term of wrong answers 0.52 logits [0.31, 0.70], 120 pairs, "
@@ -70,9 +70,9 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "claims_in_caption": [
         (({"signal": (2, 3), "interaction": (1, 1), "own_answer": (0, 1), "truth": (0, 0)},),
-         "Claims that hold, of the cells that can be judged: signal in 2 of 3, interaction in "
-         "1 of 1.\nTested, not shown: interaction in own wrong answers.\nCannot be judged: right "
-         "answers above own wrong ones."),
+         "Claims that hold, and in how many of the cells that can be judged: signal in 2 of 3, "
+         "interaction in 1 of 1.\nTested, not shown: interaction in own wrong answers.\nCannot be "
+         "judged: right answers above own wrong ones."),
         (({"own_answer": (0, 1), "through_eq": (0, 1), "interaction": (0, 0)},), "\nTested, not "
          "shown: interaction in own wrong answers, path through the exact tokens.\nCannot be "
          "judged: interaction."),
@@ -83,14 +83,12 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "too_small": [
         ((540, "rows", 0.11, 2500, 0.8), "With 540 rows, a signal is detectable (80 % power) only "
-         "if the probe beats the text by .11 AUC. About 2,500 rows are needed to detect .05."),
+         "if the probe's AUC is at least .11 above that of every text model. About 2,500 rows are "
+         "needed to detect a gain of .05."),
         ((11, "rows", None, 2500, 0.8), "11 rows are too few to detect anything. About 2,500 rows "
-         "are needed to detect .05."),
+         "are needed to detect a gain of .05."),
     ],
-    "answers_too_few": [
-        ((300, 30, "11 answers are too few."), "30 of 300 answers are right. 11 answers are too "
-         "few. The run goes on.")
-    ],
+    "answers_too_few": [((9, 3, "Few."), "3 of 9 answers are right. Few. The run goes on.")],
     "level": [((0.95,), "95 %"), ((0.999,), "99.9 %")],
     "size": [(([900, 1200], "samples per cell"), "n = 900 to 1,200 samples per cell"),
              (([], "pairs"), "n = 0 pairs")],
@@ -128,7 +126,7 @@ EXAMPLES: dict[str, Examples] = {
         ((False,), "This row can show that right answers (solid) score above wrong answers "
          "(dashed), not that the probe detects truth."),
     ],
-    "pairs_missing": [((4, 10, 1), "4 of 10 pairs"), ((4, 10, 2), "at most 4 of 10 pairs")],
+    "pairs_missing": [((4, 9, 1), "4 pairs, 9 needed"), ((4, 9, 2), "at most 4 pairs, 9 needed")],
     "methods_by_cells": [
         (([(2, ["Probe", "Text"]), (1, ["Output"])], 2),
          "Probe, Text (2 of 2 cells); Output (1 of 2 cells)"),
@@ -136,32 +134,34 @@ EXAMPLES: dict[str, Examples] = {
         (([], 3), "none"),
     ],
     "beating": [(("the plain probe", [], 3), "Methods significantly above the plain probe: none.")],
-    "reading_the_question": [(([], 3), "Methods above chance that read the question alone: none.")],
+    "reading_the_question": [
+        (([], 3), "Methods that are above chance but read the question alone: none.")
+    ],
     "comparing": [
-        ((["Probe", "SAPLMA"],), "Methods that compare question and answer in most cells (dot): "
-         "Probe; SAPLMA."),
-        (([],), "Methods that compare question and answer in most cells (dot): none."),
+        ((words,), f"Methods that compare question and answer (dot) in most cells: {said}.")
+        for words, said in ((["Probe", "SAPLMA"], "Probe; SAPLMA"), ([], "none"))
     ],
     "transferred": [
-        ((3, 1, 12), "On another dataset the probe is significantly worse than the probe of that "
-         "dataset in 3 of 12 combinations, and not significantly above chance in 1.")
+        ((3, 1, 12), "Trained on one dataset and tested on another, the probe is significantly "
+         "worse than a probe trained on the test dataset in 3 of 12 combinations, and not "
+         "significantly above chance in 1.")
     ],
     "signal": [
-        ((FOUND,), "The probe knows more than models of the text: gain in AUC 0.52 [0.31, 0.70] "
-         "over the hardest text model, or over 0.6 if that is higher, p < 0.001. At the headline "
-         "layer its AUC is 0.89 [0.86, 0.92], and the AUC of the hardest text model (question and "
-         "response together) is 0.71."),
-        ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong: AUC "
-         "0.89 [0.86, 0.92]; no text model was measured."),
+        ((FOUND,), "The probe tells right from wrong answers better than text models: gain in AUC "
+         "0.52 [0.31, 0.70] over the hardest text model, or over 0.6 if that is harder to beat, "
+         "p < 0.001. At the headline layer its AUC is 0.89 [0.86, 0.92], and the AUC of the "
+         "hardest text model (question and response together) is 0.71."),
+        ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
+         "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
         ((WEAK,), "No signal: too low (gain in AUC 0.52 [0.31, 0.70] over the hardest text model, "
-         "or over 0.6 if that is higher, p = 0.400). At the headline layer the probe's AUC is 0.89 "
-         "[0.86, 0.92], and the AUC of the hardest text model (question and response together) is "
-         "0.71. Without a signal, nothing can be concluded from ΔP or flips."),
+         "or over 0.6 if that is harder to beat, p = 0.400). At the headline layer the probe's AUC "
+         "is 0.89 [0.86, 0.92], and the AUC of the hardest text model (question and response "
+         "together) is 0.71. Without a signal, nothing can be concluded from ΔP or flips."),
     ],
     "unseen": [((FOUND,), " No signal at 3 of 30 layers. Without a signal, nothing can be "
                 "concluded from ΔP or flips."), ((WEAK,), "")],
-    "before": [((FOUND,), "Another probe, which reads the end of the prompt before the answer, "
-                "has an AUC of 0.66 at the headline layer."),
+    "before": [((FOUND,), "A probe of the prompt's end, which has not read the answer, has an AUC "
+                "of 0.66 at the headline layer."),
                ((FOUND | {"prompt_end_auc": None},), "")],
     "crossing": [
         ((FOUND,), "No answers were swapped, or no two samples could form a pair."),
@@ -171,33 +171,33 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "counted": [((1,), "1 cell"), ((8,), "8 cells")],
     "measured": [
-        ((8, 7200), "8 cells (each a model on a dataset), 7,200 answers. In each cell 5 claims "
-         "were judged as far as its data allow. Their p is corrected for the cells of a figure "
-         "(Holm), not for the number of claims.")
+        ((8, 7200), "8 cells (each one model on one dataset) with 7,200 answers. In each cell, 5 "
+         "claims were judged, as far as its data allow. Their p-values are corrected for the cells "
+         "of a figure (Holm), not for the number of claims.")
     ],
     "held": [(("own_answer", 1, 2), "In 1 of 2 cells that can be judged, the probe scores the "
               "model's own wrong answers higher after their own questions than after swapped "
               "questions. Truth and likelihood are not told apart.")],
     "missing": [
-        (("signal", "no", 1), "Tested, but not shown: the probe knows more than models of the "
-         "text, in 1 cell"),
+        (("signal", "no", 1), "Tested, but not shown: the probe tells right from wrong answers "
+         "better than text models, in 1 cell"),
         (("interaction", "too few", 2), "Too few data to judge whether the probe compares question "
          "and answer, instead of adding two separate scores, in 2 cells"),
-        (("signal", "not measured", 3), "Not tested: whether the probe knows more than models of "
-         "the text, in 3 cells"),
+        (("signal", "not measured", 3), "Not tested: whether the probe tells right from wrong "
+         "answers better than text models, in 3 cells"),
     ],
     "trained": [
-        ((some,), f"{who} are small and know invented facts; for each fact, training determined "
-         "what reveals whether an answer is right: the question or the word of the answer. They "
-         "test the method and say nothing about other models.")
+        ((some,), f"{who} are small and know invented facts. For each fact, training determined "
+         "what reveals whether an answer is right: the question, or the answer's word alone. These "
+         "models test the method and say nothing about other models.")
         for some, who in ((True, "The models"), (False, "The models trained from a recipe"))
     ],
-    "claims_of": [(("demo",), "These are the claims of demo. Each sample is scored at the layer "
-                   "that its fold chose; p is corrected for the cells of the figure (Holm).")],
+    "claims_of": [(("a",), "Claims of the figure a. Each sample is scored at the layer that its "
+                   "fold chose. The p-values are corrected for the cells of the figure (Holm).")],
     "samples_shown": [
         (([200], [812, 900]), "This page holds 200 of 812 to 900 samples per cell, chosen evenly "
-         "over group and label, at the headline layer; p is the probability that the answer is "
-         "wrong. Run “snakemake --cores all detectors” to write all of them to "
+         "over group and label. All numbers are at the headline layer; p is the probability that "
+         "the answer is wrong. Run “snakemake --cores all detectors” to write all samples to "
          "tables/*.samples.csv.")
     ],
     "listed": [((["A"],), "A"), ((["A", "B", "C"],), "A, B and C")],
@@ -209,8 +209,9 @@ EXAMPLES: dict[str, Examples] = {
         (("mine", 5, 5, "my.csv", ""), "mine: 5 of 5 rows of my.csv are usable"),
     ],
     "no_folds": [
-        ((5, 1), "5 folds must share no subject, and the questions are all linked"),
-        ((5, 3), "5 folds must share no subject, and the questions form only 3 unlinked groups"),
+        ((5, 1), "5 folds must share no subject, but shared subjects link all questions"),
+        ((5, 3), "5 folds must share no subject, but shared subjects link the questions into 3 "
+         "groups"),
     ],
     "pairs": [
         (("mine", 120, None, None), "mine: the answers of about 120 pairs can be swapped"),
@@ -223,10 +224,9 @@ EXAMPLES: dict[str, Examples] = {
                          "answers of their rows")],
     "labels_swapped": [((50, 60, 40, 60), "50 of 60 answers labelled 1 match a gold answer, and 40 "
                         "of 60 labelled 0 match none")],
-    "time_needed": [(("qwen", "5 min", "H100"), "qwen: about 5 min, as measured on this machine "
-                     "(H100)")],
-    "batches_halved": [(("qwen", 98304), "qwen: batches of 98,304 tokens do not fit, so they are "
-                        "halved")],
+    "time_needed": [(("q", "5 min", "A"), "q: about 5 min, as measured on this machine (A)")],
+    "batches_halved": [(("qwen", 98304), "qwen: batches of 98,304 tokens do not fit into memory, "
+                        "so they are halved")],
 }  # fmt: skip
 COMPOSED = {"cell", "screen", "methods"}
 """Texts of many sentences, which the tests of the report, of `show` and of methods read."""

@@ -53,7 +53,7 @@ def said_of(row: Mapping[Any, Any]) -> tuple[str, list[str]]:
     forms = {"yes": made, "no": f"Not shown: {words} ("}
     forms["untold"] = f"Cannot be judged: whether {words} ("
     if claim == "signal":
-        more = "The probe knows more than models of the text: gain in AUC"
+        more = "The probe tells right from wrong answers better than text models: gain in AUC"
         forms = {"yes": more, "no": f"No signal: {reason}"}
         forms["untold"] = forms["no"]
     kind = verdict if verdict in ("yes", "no") else "untold"

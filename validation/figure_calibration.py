@@ -1,4 +1,4 @@
-"""The figure `calibration`: at which read-outs the instrument recovers a known truth."""
+"""The figure `calibration`: at which read-outs ΔP and flips show the true pathways."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,10 +42,9 @@ TIPS = {
 def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
     """Draw pathway AUC, sensitivity and specificity at each read-out, one column per model.
 
-    Every dataset is a point at its headline layer, over all kinds and labels. Ticks are the means
-    over a model's datasets. The default read-out is shaded. Lines across it are what is
-    required: dashed for the mean, dotted for each cell. `calibration` holds the rows of
-    `results/tables/calibration.csv`.
+    Every dataset is a point at its headline layer, over all kinds and labels. Short lines are means
+    over a model's datasets. The default read-out is shaded. Lines across the shade are required
+    values: dashed for the mean, dotted for each cell. `calibration` holds the table of calibration.
 
     Raises:
         AnchorscopeError: Columns are missing.
@@ -73,7 +72,7 @@ def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
 
 
 def _required(rows: pd.DataFrame, frame: Frame, column: str) -> Sequence[alt.Chart]:
-    """Return the shade of the default read-out, and lines at the first lower bounds there."""
+    """Return the shade of the default read-out, and lines at the lower bounds required there."""
     if DEFAULT_READOUT not in set(rows["readout"]):
         return []
     default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
@@ -86,7 +85,7 @@ def _required(rows: pd.DataFrame, frame: Frame, column: str) -> Sequence[alt.Cha
 
 
 def _with_means(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Return the points of the datasets, with level lines at their means."""
+    """Return the points of the datasets, and a line at their mean, for each read-out."""
     panel = figure_panel.points(rows, frame)
     if len(rows):
         means = rows.groupby("readout")["value"].mean().round(4).reset_index()
@@ -96,14 +95,14 @@ def _with_means(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 
 
 def _level(values: pd.DataFrame, frame: Frame, inset: float, mark: dict[str, Any]) -> alt.Chart:
-    """Return a level line across each read-out's place."""
+    """Return a horizontal line at each read-out's value, across the width of the read-out."""
     to = alt.X2("readout", bandPosition=1 - inset)
     rules = alt.Chart(values).mark_rule(**mark)
     return rules.encode(frame.x.bandPosition(inset), frame.y, x2=to)
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Return the caption: points, n and grey marks. Measures and requirements are details."""
+    """Write the caption: points, n and grey marks. Measures and requirements are details."""
     grey = rows[~rows["signal"]]
     points = list(grey["model"] + " on " + grey["dataset"] + " at " + grey["readout"])
     bars = rows["pathway_auc_low"].notna().any()
@@ -112,18 +111,19 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows.drop(columns=["signal", "thin"], errors="ignore"),
         f"Headline layer of each read-out; {say.groups}",
-        f"{say.size(rows.n_truth_q, 'samples')} of truth Q, {span(rows.n_truth_a)} of truth A",
+        f"{say.size(rows.n_truth_q, 'samples')} of truth Q and {span(rows.n_truth_a)} of truth A "
+        "per cell",
         [
             f"Hollow grey: no signal beyond text models ({len(points)} points)." * bool(points),
             f"Shaded: the default read-out, {DEFAULT_READOUT}.",
             f"Bars: {say.level(request.level)} bootstrap intervals." if bars else "",
         ],
         [
-            "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
-            "specificity: non-flips among truth A.",
-            "Required at the default read-out: dashed in the mean over datasets, dotted in each.",
+            "Pathway AUC: AUC of −ΔP, truth Q against truth A. Sensitivity: share of truth Q that "
+            "flips. Specificity: share of truth A that does not flip.",
+            "Required at the default read-out: dashed for the mean over datasets, dotted for each.",
             f"No signal (hollow grey): {'; '.join(points)}." * bool(points),
-            f"Left out: {blank} values without a sample of that truth." * bool(blank),
+            f"Left out: {blank} values of cells without such samples." * bool(blank),
         ],
         intervals="",
     )

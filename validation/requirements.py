@@ -108,7 +108,7 @@ def in_words(checked: pd.DataFrame) -> str:
     known = checked["holds"].dropna().astype(bool)
     sentences = [f"{known.sum()} of {len(known)} requirements hold."]
     if unknown := len(checked) - len(known):
-        sentences[0] += f" In null cells, not measured: {unknown}."
+        sentences[0] += f" Not measured in null controls: {unknown}."
     for row in checked[checked["holds"].eq(False)].to_dict("records"):
         measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
         sentences.append(
@@ -128,11 +128,11 @@ NULL_COLUMNS = {
         "auc_shuffled", "AUC of probes fitted to shuffled labels, where these are judged"
     ),
     **with_interval(
-        "margin", "AUC above the hardest of 0.6 and the text models, as in [claims](#claims)"
+        "margin", "gain in AUC over the hardest of 0.6 and the text models, as in [claims](#claims)"
     ),
     "signal": "the claim `signal`; for shuffled labels, whether `auc_shuffled_low` is above 0.6",
     "forbids": "claims that would be false positives in this cell",
-    "empty": "whether none of the claims in `forbids` is made",
+    "empty": "whether no claim in `forbids` is made",
     "made": "claims in `forbids` that are made",
     "untested": "claims in `forbids` that cannot be judged in this cell",
     **recurring("flip_share", "random_flip_share"),
@@ -185,8 +185,8 @@ def null_controls(
             readouts = _with_groups(readouts.drop(columns=SHUFFLED), of_cell)
         elif readouts["auc_shuffled_low"].isna().any():
             where = f"null control {name}, {null['model']} on {null['dataset']}"
-            raise stale("no labels were shuffled", where, "the cell's tables of ΔP")
-        else:  # probes of shuffled labels have only an AUC
+            raise stale("no probe was fitted to shuffled labels", where, "the cell's tables of ΔP")
+        else:  # these probes have only an AUC
             readouts["signal"] = readouts["auc_shuffled_low"] > LEAST_AUC
         made, untested = _made(readouts, null["forbids"])
         readouts = readouts.assign(

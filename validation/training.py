@@ -107,7 +107,7 @@ def _numbers(worlds: Worlds) -> list[Numbers]:
     each = (null_worlds.numbers(world.style, seed=world.seed) for world in worlds.values())
     numbers: list[Numbers] = [one for of_world in each for one in of_world.values()]
     if not numbers:
-        what = "`embedded_numbers` is given, and no dataset of the recipe has such numbers"
+        what = "`embedded_numbers` is given, but no dataset of the recipe has numbers for its words"
         do = "name a world of the style null-familiar or null-type, or leave the key out"
         raise AnchorscopeError(what, "the recipe's `datasets`", do, see="config")
     return numbers

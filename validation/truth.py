@@ -42,13 +42,13 @@ COLUMNS = {
     **recurring("id"),
     **dict.fromkeys(("kind", "label"), "as in the answers"),
     "as_planned": "whether the answer is the planted one",
-    "verdict": "the model's own verdict, 1 wrong",
+    "verdict": "the model's own verdict, 1 for `wrong`",
     "n_swaps": "number of other questions that the answer was put after",
-    "follows": "share of them in which the verdict follows the question",
+    "follows": "share of these questions for which the verdict follows the question",
     "truth": "`Q`, `A` or null",
     "why_none": "why `truth` is null",
-    "planted_only": "whether the other questions were random, since no question makes the answer "
-    "right",
+    "planted_only": "whether the other questions were random, because the answer is right for no "
+    "question",
 }
 """Column of the table → what it holds."""
 
@@ -181,8 +181,8 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
     """Return the token ids of the verdicts `right` and `wrong`. Each must be one token."""
     right, wrong = (tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG))
     if len(right) != 1 or len(wrong) != 1 or right == wrong:
-        what = f"the verdicts are not single tokens, but have the ids {[right, wrong]}"
-        do = "use a model that was trained on graded answers; its tokenizer has seen the verdicts"
+        what = f"`right` and `wrong` are not two single tokens ({[right, wrong]})"
+        do = "use a model that was trained on graded answers, whose tokenizer knows the verdicts"
         raise AnchorscopeError(what, "the model's tokenizer", do, see="tokenizer")
     return right[0], wrong[0]
 

@@ -1,4 +1,4 @@
-"""`anchorscope check`: finds what would stop a run or spoil it, before anything is downloaded."""
+"""`anchorscope check`: find what would stop or spoil a run, before anything is downloaded."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ class Finding(NamedTuple):
 
 
 def tried(about: str, name: str, call: Callable[..., str], *arguments: Any) -> Finding:
-    """Call the library, and return its text or its error as a finding."""
+    """Call a function, and return its text or its AnchorscopeError as a finding."""
     try:
         return Finding("ok", about, f"{name}: {call(*arguments)}")
     except AnchorscopeError as error:
@@ -47,7 +47,7 @@ def tried(about: str, name: str, call: Callable[..., str], *arguments: Any) -> F
 
 
 def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
-    """Return an error of the library as a finding."""
+    """Return an AnchorscopeError as a finding."""
     where = f" ({error.where})" if error.where is not None else ""
     return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
 
@@ -55,9 +55,9 @@ def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
 def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterator[Finding]:
     """Check everything that the targets need; `work` is target → cells, see `studies.cells_of`.
 
-    Models come first: the sizes depend on one that can be measured.
+    Models are checked first, because sizes on the disk can be given only for usable models.
     """
-    # Models and rows of built cells may change.
+    # Models and rows are checked for built cells too, because they may have changed since.
     every = [cell for cells in work.values() for cell in cells]
     keys = [(cell.study.root, cell.model, cell.dataset) for cell in every]
     left = [cell for cell in dict(zip(keys, every, strict=True)).values() if not cell.built]
@@ -102,7 +102,7 @@ def _bytes(cell: StudyCell) -> int:
 
 
 def disk(config: Config, left: Iterable[StudyCell]) -> str:
-    """Describe the disk space for activations; refuse a full disk or a closed folder."""
+    """Describe the disk space for activations. Raise if it is short or the folder is read-only."""
     check_writable(config.results)
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
     return f"activations need about {gigabytes(need)}, which the disk has room for"
@@ -122,19 +122,19 @@ def model(config: Config, name: str) -> Iterator[Finding]:
         trained = [Path(config.results, "models", name), Path("resources/models", name)]
         places = [place for place in trained if fits(place, recipe)]
         if not places:
-            what = f"there is no checkpoint of this recipe ({recipe}), so it is trained first"
+            what = f"no checkpoint of this recipe ({recipe}) exists, so the model is trained first"
             yield Finding("warning", "model", f"{name}: {what}")
     for place in places[:1]:
         finding = tried("model", name, checkpoint, place, entry, entry.prompt)
         yield finding
         if finding.status == "ok" and (newer := contents.newer_pickles(place)):
-            which = f"{', '.join(newer)} is newer than the safetensors in {place}, and not read"
-            do = "to measure it, load it and save it with `save_pretrained`"
+            which = f"{', '.join(newer)} is newer than the safetensors in {place}, but is not read"
+            do = "to measure these weights, load them and save them with `save_pretrained`"
             yield Finding("warning", "model", f"{name}: {which}", do, "no-safetensors")
 
 
 def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
-    """Return a checkpoint's folder; refuse one that this prompt style cannot be used with."""
+    """Return a checkpoint's folder. Raise if it cannot be used, or not with this prompt style."""
     loading.check(folder)
     loading.check_prompt(folder, entry.names_prompt)
     tokenizer = vocabulary.load(folder)
@@ -145,7 +145,7 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
 
 
 def measured(config: Config, trial: Trial, left: Iterable[StudyCell]) -> Iterator[Finding]:
-    """Say how long the cells of a model that was tried here take, and whether a batch fits."""
+    """Say how long the cells of a model take and whether a batch fits, from its trial here."""
     n = sum(samples(cell.study.config, cell.dataset) for cell in left)
     time = trials.duration(trial.time(n))
     yield Finding("ok", "time", say.time_needed(trial.model, time, trial.card))
@@ -166,15 +166,15 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
             )
         else:
             do = (
-                "use a machine with a GPU (`snakemake --profile slurm`); without one, it runs on "
-                "the CPU, which may take days for a large model"
+                "use a machine with a GPU (`snakemake --profile slurm`); without a GPU, the run "
+                "uses the CPU, which may take days for a large model"
             )
-        what = f"{here} GPUs on this machine, too few for {', '.join(short)}"
+        what = f"this machine has {here} GPUs, too few for {', '.join(short)}"
         yield Finding("warning", "gpu", what, do)
 
 
 def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Finding]:
-    """Check rows of the user's own: whether they can be read, shown in prompts and learned from."""
+    """Check the user's own rows: can they be read, shown in prompts, and used to fit probes?"""
     local = str(config.local_of(name))
     shows_examples = any(style_of(style).shows_examples for style in styles)
     try:
@@ -210,7 +210,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
 
 
 def no_folds(rows: pd.DataFrame, config: Config) -> AnchorscopeError | None:
-    """Return why no folds can be cut from questions, whatever a model answers, or None."""
+    """Return the error if no folds can be cut from questions, whatever a model answers, or None."""
     from anchorscope.probes import fitting  # loads torch
 
     if (groups := rows["component"].nunique()) < config.probe.folds:
@@ -225,9 +225,9 @@ def no_folds(rows: pd.DataFrame, config: Config) -> AnchorscopeError | None:
 
 
 def supposed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return questions with an answer and a label, as favourable as can be where not known yet.
+    """Fill in the answers and labels that are not known yet, in the most favourable way.
 
-    Every other group of linked questions is right, and the answer has the form of a gold one.
+    Every second group of linked questions is labelled right. The answer is the first gold answer.
     """
     group = pd.factorize(rows["component"])[0]
     label = rows["label"].astype("Int64").fillna(pd.Series(group % 2, index=rows.index))
@@ -237,7 +237,7 @@ def supposed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _folding(config: Config) -> Any:
-    """Return how folds are cut; answers, which may link further rows, are not known yet."""
+    """Return the settings of folds that share no subject. Answers, not yet known, link no rows."""
     from anchorscope.probes import fitting
 
     probe = config.probe.model_dump() | {"disjoint": "subject"}
@@ -271,7 +271,7 @@ def pairs(name: str, rows: pd.DataFrame, config: Config) -> Finding:
 
 
 def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Warn of labels that most rows' gold answers contradict, and where 1 and 0 look swapped."""
+    """Warn if gold answers contradict most labels, and say if 1 and 0 look swapped."""
     both = rows[rows["response"].notna() & rows["label"].notna() & rows["answers"].map(bool)]
     said = zip(both["response"], both["question"], both["answers"], strict=True)
     right = pd.Series([labels.judge(*one) for one in said], index=both.index, dtype=bool)
@@ -289,7 +289,7 @@ def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
 
 
 def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Iterator[Finding]:
-    """Check that the hub gives us what is not on this machine; it is asked about nothing else."""
+    """Check that models and datasets that are not on this machine can be downloaded."""
     wanted: list[tuple[str, str, Model | Dataset]] = [
         *(("model", name, config.models[name]) for name in models),
         *(("dataset", name, config.datasets[name]) for name in names),
@@ -309,7 +309,7 @@ def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Itera
 
 
 def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Finding | None:
-    """Check a hub model or dataset that is on this machine as a whole; None if it is not."""
+    """Check a hub model or dataset that is complete on this machine; None if it is not."""
     hub_id = str(entry.hub)
     if isinstance(entry, Model):
         folder = loading.cached(hub_id, entry.revision)
@@ -319,11 +319,11 @@ def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Findin
     commit = revisions.known_commit("datasets", hub_id, entry.revision)
     cached = commit is not None and reading.prepared(hub_id, entry.config, commit)
     there = cached or Path(config.results, "data", f"{name}.parquet").is_file()
-    return Finding("ok", "hub", f"{kind} {name}: it is here") if there else None
+    return Finding("ok", "hub", f"{kind} {name}: already on this machine") if there else None
 
 
 def ask(kind: str, hub_id: str) -> str:
-    """Ask the hub whether we may download a model or dataset: the only use of the network here."""
+    """Ask the hub whether a model or dataset can be downloaded: `check` makes no other request."""
     from huggingface_hub import HfApi
 
     with hub.errors(kind, hub_id):

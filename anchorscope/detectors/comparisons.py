@@ -53,7 +53,7 @@ TRANSFER_TIPS = {
 
 
 def rows_of(table: pd.DataFrame, request: Request, columns: Iterable[str]) -> pd.DataFrame:
-    """Return the rows at the figure's read-out, labelled as by `data.shown`, methods too."""
+    """Return the rows of `data.shown`, with the label of each method in the column `label`."""
     rows = data.shown(table, request, columns)
     return rows.assign(label=rows["detector"].map(label_of))
 
@@ -65,7 +65,7 @@ def methods_axis(detectors: Iterable[str]) -> Axis:
 
 
 def height_of(names: Axis, layout: Layout) -> float:
-    """Return the height of a panel with one row per name, as a multiple of the look's height."""
+    """Return the height of a panel with one row per name, relative to the style's panel height."""
     look, rows = layout.look, max(1, len(names.names or ()))
     return 1.5 * look.label_size * rows / look.panel_height
 
@@ -97,7 +97,7 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Write what is drawn, n, intervals, and which methods beat text, output and probe."""
+    """Write the caption: AUC, n, and which methods beat the text models and the plain probe."""
     return notes.caption(
         request,
         rows,
@@ -112,7 +112,7 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
 
 @as_chart
 def reads(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw one bar per method: what it reads of question, answer and pair, by cell."""
+    """Draw a stacked bar per method in each cell: shares of question, answer and pair term."""
     shares = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
     rows = rows_of(table, request, reads_table.COLUMNS)
     bars = data.stacked(rows, shares)
@@ -137,7 +137,7 @@ def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 
 
 def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Write what the bars are, and which methods compare question and answer."""
+    """Write the caption: what a share is, n, and which methods compare question and answer."""
     return notes.caption(
         request,
         rows,
@@ -146,17 +146,17 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
         "share",
         [verdict.comparing(rows)],
         [
-            "Shares of the mean squares of each term of the logit, right answers only. A method "
-            "that adds something read off the question to something read off the answer has no "
-            "share of the pair. Token probabilities have one without reading truth: an answer is "
-            "unlikely after another question, right or wrong."
+            "A share is the mean square of a term of the logit, relative to all three terms, over "
+            "right answers. A method that adds something read off the question to something read "
+            "off the answer has a pair share of 0. Token probabilities have a pair share without "
+            "reading truth: any answer, right or wrong, is less likely after another question."
         ],
     )
 
 
 @as_chart
 def transfer(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw the AUC on each dataset of the detectors fitted to each other dataset, by model."""
+    """Draw a heat map per model and method: AUC by training dataset and test dataset."""
     rows = rows_of(table, request, transfer_table.COLUMNS)
     detectors, names = in_order(rows["detector"]) or ["probe"], dict(request.datasets)
     cells = data.numbered(rows, "auroc", n="n")
@@ -178,7 +178,7 @@ def transfer(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Write what the cells are, and how much is lost."""
+    """Write the caption: what the cells show, and how often the probe does not transfer."""
     labels = dict(request.datasets)
     return notes.caption(
         request,
@@ -186,8 +186,8 @@ def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
         f"{request.where}; AUC; on the diagonal out of fold",
         sentences=verdict.transferred(rows.assign(trained_on=rows["trained_on"].map(labels))),
         details=[
-            "Layer, penalty and calibration are learned from the dataset that is trained on. "
-            "Answers that share question or subject with it are left out."
+            "Layer, penalty and calibration are learned from the training dataset. Test answers "
+            "that share a question or subject with the training dataset are left out."
         ],
         intervals="",
         thin="",

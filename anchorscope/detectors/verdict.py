@@ -1,4 +1,4 @@
-"""Sentences on the detection tables: which methods beat which, and what they read."""
+"""Sentences about the detection tables: which methods beat which, and what they read."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ REFERENCES = {
     "the question alone, as text and in the states": ("question", "before"),
     "the plain probe": ("probe",),
 }
-"""Phrase → the methods that another one must significantly beat for it."""
+"""Phrase in a sentence → the methods that a listed method must significantly beat."""
 IN_CAPTION = ("every text model", "the plain probe")
 ALONE = 0.9
 """A method reads the question alone if the lower end of its question share is above this."""
@@ -24,7 +24,7 @@ ALONE = 0.9
 def in_words(detection: pd.DataFrame, reads: pd.DataFrame, transfer: pd.DataFrame) -> list[str]:
     """Say which methods beat which, how the probe transfers, and which read only the question.
 
-    The tables belong to one figure, at its read-out.
+    The tables hold the rows of one figure at its read-out.
     """
     auc = detection[detection["metric"] == "auroc"]
     if auc.empty:
@@ -35,7 +35,7 @@ def in_words(detection: pd.DataFrame, reads: pd.DataFrame, transfer: pd.DataFram
 def beating(auc: pd.DataFrame, what: Iterable[str] = REFERENCES) -> list[str]:
     """Say which methods beat the `REFERENCES` that were measured, and in how many cells.
 
-    `auc` holds the rows of `auroc` in the table of detection.
+    `auc` holds the rows of the detection table whose metric is `auroc`.
     """
     sentences = []
     for name in what:
@@ -48,7 +48,7 @@ def beating(auc: pd.DataFrame, what: Iterable[str] = REFERENCES) -> list[str]:
 
 
 def _counted(detectors: pd.Series, table: pd.DataFrame) -> tuple[list[tuple[int, list[str]]], int]:
-    """Return the methods by their number of cells, the most first, and the number of all cells."""
+    """Return methods by the number of cells that list them, most first, and the number of cells."""
     counts = detectors.value_counts()
     by_number = [
         (number, [label_of(name) for name in in_order(counts.index[counts == number])])
@@ -69,7 +69,7 @@ def comparing(reads: pd.DataFrame) -> str:
 
 
 def transferred(transfer: pd.DataFrame) -> list[str]:
-    """Say how often the probe is worse on datasets it was not trained on, thin rows left out."""
+    """Say how often the probe is worse on datasets it was not trained on. Leave out thin rows."""
     probe = transfer[(transfer["detector"] == "probe") & ~transfer["thin"].astype(bool)]
     away = probe[probe["dataset"] != probe["trained_on"]].dropna(subset="auroc")
     if away.empty:

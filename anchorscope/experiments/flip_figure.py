@@ -29,18 +29,18 @@ class Words:
 
     arms: Mapping[str, str]  # arm → heading of its panels, in order
     columns: Iterable[str]  # columns of its table
-    what: str  # beginning of the caption, which goes on with place, n and intervals
-    # entry of the legend → column of the table, for the arm and then for its control
+    what: str  # beginning of the caption; layers, n and intervals follow
+    # entry of the legend → column of the table; first the arm, then its control
     tokens: Mapping[str, str] = field(default_factory=lambda: {EXACT: "flips", RANDOM: "random"})
 
 
 def rows_of(
     table: pd.DataFrame, request: Request, words: Words, label: str = "all"
 ) -> pd.DataFrame:
-    """Return the groups of a table at the read-out in which some sample counts.
+    """Return the rows of the groups Q and A at the read-out that count at least one sample.
 
-    A table without the column `arm` has one arm. `label` selects answers: `0` right, `1` wrong or
-    `all`.
+    A table without the column `arm` has one arm. `label` selects answers: `0` (right), `1` (wrong)
+    or `all`.
 
     Raises:
         AnchorscopeError: Columns are missing.
@@ -52,7 +52,7 @@ def rows_of(
 
 
 def all_answers(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows for both labels and both groups together, where any sample is counted."""
+    """Return the rows for all labels and groups together that count at least one sample."""
     everyone = (rows["label"].astype(str) == "all") & (rows["anchor"] == "all")
     return rows[everyone & (rows["n_paired"] > 0)]
 
@@ -60,7 +60,7 @@ def all_answers(rows: pd.DataFrame) -> pd.DataFrame:
 def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
     """Draw the flips of each dataset's groups at its headline layer, a row of panels per arm.
 
-    `rows` are from `rows_of`. Without rows the caption says `not measured`.
+    `rows` come from `rows_of`. Without rows, the caption says `not measured`.
     """
     headline = rows[rows["headline"]]
     points, below = beside(points_of(headline, words.tokens)), groups(request)
@@ -92,12 +92,12 @@ def sorts(words: Words) -> list[Series]:
 
 
 def beside(points: pd.DataFrame) -> pd.DataFrame:
-    """Add the place of each bar, by dataset and group, and its series."""
+    """Add the name of each bar (dataset and group), and its series (kind of tokens)."""
     return points.assign(bar=points["dataset"] + "\n" + points["anchor"], series=points["tokens"])
 
 
 def groups(request: Request) -> Axis:
-    """Return the axis of the bars of `beside`."""
+    """Return the axis of the bars that `beside` names."""
     labels = [label for _, label in request.datasets]
     bars = [f"{label}\n{anchor}" for label, anchor in product(labels, draw.ANCHORS)]
     return Axis(None, names=bars, field="bar")
@@ -110,7 +110,7 @@ def _arms(rows: pd.DataFrame, words: Words) -> list[tuple[str, pd.DataFrame]]:
 
 
 def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100) -> pd.DataFrame:
-    """Return a row for each group and kind of tokens, with the kind's column times a factor."""
+    """Return a row per group and kind of tokens: `value` is the kind's column times `factor`."""
     points = pd.concat(
         data.numbered(rows, column, factor, tokens=sort, condition=sort)
         for sort, column in tokens.items()

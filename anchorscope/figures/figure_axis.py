@@ -14,7 +14,7 @@ Ticks = tuple[tuple[float, float], Sequence[float] | None]
 """Ends of an axis, and the places of its labels; None lets Vega choose them."""
 PERCENT: Ticks = ((0, 100), [0, 50, 100])
 TICKS = 4
-# labels in two lines; of a group A, which stands beside its Q, only the second
+# labels in two lines; a group A, which stands beside its group Q, has only the second line
 TWO_LINES = r"slice(datum.label, -2) == '\nA' ? ['', 'A'] : split(datum.label, '\n')"
 
 
@@ -62,9 +62,9 @@ LAYERS = Axis("Layer", field="layer", number="d")
 
 
 def layers_of(axis: Axis, layers: int) -> Axis:
-    """Return the axis of layers of a model.
+    """Return the axis for a model with so many layers.
 
-    Up to 10 layers all are labelled, up to 30 every fifth, up to 50 every tenth, else every 20th.
+    Label every layer up to 10 layers, every fifth up to 30, every tenth up to 50, else every 20th.
     """
     step = next((step for most, step in ((10, 1), (30, 5), (50, 10)) if layers <= most), 20)
     ends = (0, max(layers - 1, 1))
@@ -82,7 +82,7 @@ def x_channel(axis: Axis, *, title: bool = True, labels: bool = True) -> alt.X:
 
 
 def y_channel(axis: Axis, look: Style, *, labels: bool = True) -> alt.Y:
-    """Return the y channel of a panel. An axis of numbers without labels takes no room."""
+    """Return the y channel of a panel. A number axis without labels takes no room."""
     shown: dict[str, Any] = {"title": axis.title if labels else None, "ticks": labels}
     if axis.names is not None:
         shown |= {"labels": labels, "grid": axis.grid}
@@ -120,6 +120,6 @@ def axis_of(rows: pd.DataFrame, title: str, least: float = 0, step: float = 0) -
 
 
 def auc_axis(rows: pd.DataFrame, title: str = "AUC", least: float = 0.4) -> Axis:
-    """Return an axis of AUCs to 1, from a tenth at or below `least` and all numbers of the rows."""
+    """Return an axis of AUCs, from `least` or the lowest number (rounded down to a tenth) to 1."""
     low = math.floor(10 * min([least, *numbers_of(rows)])) / 10
     return Axis(title, ((low, 1), None))

@@ -1,4 +1,4 @@
-"""Request for a figure, and the rows and columns of a table that it draws, rounded."""
+"""Request for a figure; select, label and round the rows of a table that the figure draws."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ def request_of(
     style: Style | Mapping[str, object] | None = None,
     **others: Any,
 ) -> Request:
-    """Return a `Request` with distinct labels, with `style` as its look."""
+    """Return a `Request` with distinct labels and the look `style`."""
     return Request(
         panels=distinct(panels), datasets=distinct(datasets), look=style_of(style), **others
     )
@@ -92,7 +92,7 @@ def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
 def select(table: pd.DataFrame, readout: Pair | None) -> pd.DataFrame:
     """Return the curve's rows at the read-out, or at all read-outs if it is None.
 
-    Rows of the groups `Q` and `A` without samples are marked `thin`, too.
+    Rows of the groups `Q` and `A` without samples are `thin`, too. Rows of `all` never are.
 
     Raises:
         AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
@@ -160,7 +160,7 @@ def numbered(
 def by_group(rows: pd.DataFrame, anchor: str = "") -> pd.DataFrame:
     """Assign rows to the main figure's series, one for each dataset and group.
 
-    `anchor` is the group of all rows. By default each row has its own, and `all` counts as `Q`.
+    All rows belong to the group `anchor`. By default each row has its own; `all` counts as `Q`.
     """
     anchors = rows["anchor"].replace("all", "Q") if not anchor else pd.Series(anchor, rows.index)
     series = anchors + "-Anchored (" + rows["dataset"] + ")"
@@ -183,16 +183,16 @@ def in_lines(
     x: str = "layer",
     digits: int = 5,
 ) -> pd.DataFrame:
-    """Order rows along lines of `value`, and mark what is drawn with and without a signal.
+    """Order rows along lines of `value`, and flag the points that have a signal or a marker.
 
     Rows of one model, dataset and series, with the same `labels`, form a line along `x`. `offset`
-    says where its markers begin. A line without any number is left out. A row without a number
-    stays, so that the line breaks there, as it does at points of `thin` groups.
+    is the place of its first marker. A line without any number is left out. A row without a number
+    stays, so that the line breaks there. The line also breaks at points of `thin` groups.
 
     Returns:
-        The columns above, the columns in `DRAWN`, the further `numbers`, `signal`, `thin`, and
-        whether the point has a `mark`, and is on the `strong` or the `faint` line. The faint line
-        reaches the points with a signal beside it.
+        These columns, `DRAWN`, `numbers`, `signal`, `thin`, and three flags: the point has a marker
+        (`mark`), is on the line with a signal (`strong`), or on the line without (`faint`). The
+        faint line extends to neighbouring points with a signal.
     """
     by = list(dict.fromkeys(["model", "dataset", "series", *labels]))
     order = [name for name in ("offset", *by, x) if name in rows]
@@ -211,7 +211,7 @@ def in_lines(
     weak = known & ~drawn["signal"]
     drawn["strong"] = known & drawn["signal"]
     drawn["faint"] = weak | (known & _beside(weak, line))
-    # markers tell series apart; they stand at every few points, and at points that no line reaches
+    # markers tell series apart; every few points have one, and all points that no line reaches
     step = (line.groupby(line).transform("size") / 8).apply(math.ceil)
     place = line.groupby(line).cumcount()
     every = drawn["strong"] & (place % step == lines.get("offset", 0) % step)
@@ -221,15 +221,15 @@ def in_lines(
 
 
 def _beside(known: pd.Series, line: pd.Series) -> pd.Series:
-    """Return which points have a neighbour on their line that is true in `known`."""
+    """Return which points have a neighbour on the same line for which `known` is true."""
     of_line = known.groupby(line)
     return of_line.shift(1, fill_value=False) | of_line.shift(-1, fill_value=False)
 
 
 def stacked(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Stack shares in percent: `value`, `start`, `end` and `middle` of each series.
+    """Stack shares: return `value`, `start`, `end` and `middle` of each series, in percent.
 
-    `columns` maps the column of each share to its series, in order. A row with a blank is left out.
+    `columns` maps the column of each share to its series, in order. Rows with a blank are left out.
     """
     rows = rows.dropna(subset=[*columns])
     parts, start = [], pd.Series(0.0, rows.index)

@@ -35,17 +35,17 @@ def keywords(params: Any, title: str) -> dict[str, Any]:
 def save(figures: Mapping[str, alt.TopLevelMixin], stem: str | Path) -> list[Path]:
     """Write a figure as .vl.json, .html, .svg, .pdf and .png, and return the paths.
 
-    `figures` holds the figure by its label, then all others that a reader of the HTML can switch
-    to. The HTML holds its own copy of the Vega runtime and needs no network. The PNG has two pixels
-    per CSS pixel, or 300 dpi if the figure has a printed width. The same table and settings give
-    the same bytes of the specification.
+    `figures` maps labels to figures. Each file shows the first, and a reader of the HTML can switch
+    to the others. The HTML holds its own copy of the Vega runtime and needs no network. The PNG has
+    two pixels per CSS pixel, or 300 dpi if the figure has a printed width. The same table and
+    settings give the same bytes of the specification.
 
     Raises:
         AnchorscopeError: The chart cannot be drawn.
     """
     import vl_convert
 
-    # all are drawn alike, so only the first is validated
+    # all figures are built in the same way, so only the first is validated
     specs = {label: one.to_dict(validate=not k) for k, (label, one) in enumerate(figures.items())}
     spec = next(iter(specs.values()))
     text = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
@@ -69,9 +69,9 @@ def save(figures: Mapping[str, alt.TopLevelMixin], stem: str | Path) -> list[Pat
 
 
 def _page(specs: Mapping[str, dict[str, Any]], name: str, width: float) -> str:
-    """Return the HTML page that draws one of the specifications.
+    """Return the HTML page on which a reader chooses one of the specifications.
 
-    `name` is the name of the files that a reader exports, `width` the figure's in pixels.
+    `name` is the name of files that a reader exports. `width` is the figure's, in CSS pixels.
     """
     first = next(iter(specs.values()))
     title = first.get("title", {}).get("text", name)

@@ -10,8 +10,8 @@ import altair as alt
 from anchorscope.figures.figure_style import Figure, Style
 
 PX_PER_MM = 96 / 25.4
-NARROWEST, READABLE = 30, 150
-# invisible marks that carry a page's tooltips: most of a picture's bytes
+NARROWEST, READABLE = 30, 150  # widths of a panel in CSS pixels
+# invisible marks, which carry the tooltips of the HTML page and are most of an SVG's bytes
 INVISIBLE = re.compile(r'<path [^<>]* opacity="0"/>')
 VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
 
@@ -32,7 +32,7 @@ def as_svg(spec: Mapping[str, Any]) -> str:
 
 
 def as_pdf(svg: str, width_mm: float = 0) -> bytes:
-    """Convert an SVG picture to PDF with embedded fonts; width 0: one point per pixel."""
+    """Convert SVG to PDF with embedded fonts; `width_mm` 0 gives one point per pixel."""
     import vl_convert
 
     # the converter reads every unit as points
@@ -51,19 +51,19 @@ def size_of(svg: str) -> tuple[float, float]:
 
 
 def _resized(svg: str, wide: float, unit: str) -> str:
-    """Resize a picture to a width, without changing its view box."""
+    """Resize an SVG picture to a width in `unit`, without changing its view box."""
     width, height = size_of(svg)
     size = f'width="{wide:.6g}{unit}" height="{wide * height / width:.6g}{unit}"'
     return re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
 
 
 def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure:
-    """Draw a figure with panels that fill its printed width, to about a pixel.
+    """Draw a figure whose panels fill the printed width, to about a pixel.
 
-    Fewer panels stand side by side if they would be too narrow to read.
+    If panels would be too narrow to read, put fewer of them side by side.
     """
     panel, wanted = look.panel_width, width_mm * PX_PER_MM
-    # the legend may be wider than the first panels: what stands beside them is measured twice
+    # the legend may be wider than the panels at first, so the space beside them is measured twice
     for _ in range(2):
         tried = draw(replace(look, panel_width=panel))
         side_by_side = tried["concat"][: tried["columns"]]

@@ -1,10 +1,10 @@
-"""The main figure, with ΔP by layer, pathway and truth.
+"""The main figure: ΔP by layer, and pair terms of swapped answers by layer.
 
 Panels, axes, colours, line styles and the order of the legend follow the figures of
-arXiv 2601.07422. Two rows are added below if answers were swapped between questions. The first
-shows what part of the comparison of answer and question passes through the exact question tokens.
-The second shows whether right answers that the model did not give score above the wrong ones that
-it gave.
+arXiv 2601.07422. Two rows are added below if answers were swapped between questions. The middle row
+(pathway) shows what part of the comparison of answer and question passes through the exact question
+tokens. The lower row (truth) shows whether right answers that the model did not give score above
+the wrong answers that it gave.
 """
 
 import math
@@ -35,7 +35,7 @@ DELTA_TIPS |= {"share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
 
 
 def title_of(condition: str) -> str:
-    """Return the title of a figure of a condition's effect."""
+    """Return the title of the figure that shows ΔP under a condition."""
     return f"ΔP when {REGISTRY[condition].when}"
 
 
@@ -43,12 +43,12 @@ def title_of(condition: str) -> str:
 def chart(
     table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, request: Request
 ) -> Picture:
-    """Draw the figure of one read-out: a column per model; ΔP, then pathway, then truth.
+    """Draw the figure of one read-out: a column per model, with rows for ΔP, pathway and truth.
 
-    Points marked `thin` are crosses beside the line. Layers without `signal` are thin and grey.
+    Groups with too few samples (`thin`) are crosses. Lines are narrow and grey without `signal`.
 
-    The arguments are rows of the figure's tables. Without any of `crossing`, the lower rows are
-    left out. The upper row shows ΔP under the request's `condition`.
+    The arguments are rows of the figure's tables. Without rows of `crossing`, only ΔP is drawn. The
+    upper row shows ΔP under the request's `condition`.
 
     Raises:
         AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
@@ -78,7 +78,7 @@ def choices(
 ) -> dict[str, Figure]:
     """Return the figure of each condition measured at the read-out, by the condition's label.
 
-    The knockout's view comes first. Arguments and errors are the same as in `chart`.
+    The figure of the knockout comes first. Arguments and errors are the same as in `chart`.
     """
     readout = data.request_of(**keywords).readout
     measured = set(data.at_readout(table, readout)["condition"])
@@ -90,7 +90,7 @@ def choices(
 
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the ΔP lines of both groups, from one condition's rows of `figure_data.select`."""
+    """Return the ΔP lines of both groups, from rows of `figure_data.select` for one condition."""
     groups = rows[rows["anchor"].isin(draw.ANCHORS)]
     lines = data.by_group(data.numbered(groups, "delta_p", n="n", ends="ci"))
     labels = [name for name in ("readout", "anchor", "condition") if name in rows]

@@ -1,6 +1,6 @@
 """Text of a figure: a caption of at most four lines, and further details on its page.
 
-The text gives the number of samples, and says what is thin, grey or missing.
+The text gives the number of samples, and says what crosses and grey marks mean and what is missing.
 """
 
 import textwrap
@@ -54,10 +54,10 @@ def caption(
 ) -> Caption:
     """Write a picture's caption, with the sentences that all pictures share.
 
-    `rows` are drawn rows of `figure_data.labelled`; without any, the caption says that nothing was
-    measured. `what` and `size` begin the first sentence, `claims` come before the sentence on grey
-    marks, `sentences` after it, and `details` are for the page. `grey` is used if rows lack a
-    signal, `thin` if some are thin. `intervals` is their kind, or "" without any.
+    `rows` are the drawn rows of `figure_data.labelled`; without rows, the caption says that nothing
+    was measured. The order is: `what` and `size` (first sentence), `claims`, `grey` if a row has no
+    signal, `thin` if a row is thin, and `sentences`. `details` are for the page. `intervals` says
+    how intervals were made; "" means that there are none.
     """
     cells = cells_of(rows, request)
     empty = [name for name, cell in cells.items() if cell.empty]
@@ -103,20 +103,20 @@ def delta_p_caption(
 
 
 def left_out(rows: pd.DataFrame, of: str) -> str:
-    """Write the sentence on samples that are left out, from rows with `n` and `n_paired`."""
+    """Write how many samples are left out per group or cell (`of`): `n` minus `n_paired`."""
     return str(say.left_out(rows["n"] - rows["n_paired"], rows["n"], of))
 
 
 def sample_size(cell: pd.DataFrame) -> int:
-    """Return the number of samples of a cell, at the layer with most."""
+    """Return the number of samples of a cell at the layer that has the most."""
     counts = cell["n"][cell["anchor"] == "all"].dropna()
     return int(counts.max()) if len(counts) else 0
 
 
 def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[Pair]) -> str:
-    """Write the sentence on responses that were left out as no answer, or "" without any.
+    """Write the sentence on responses that were left out because they are no answers, or "".
 
-    `models` and `datasets` hold key and label of each.
+    `records` maps paths to provenance. `models` and `datasets` hold pairs of key and label.
     """
     reasons, answers = Counter[str](), 0
     cells = [

@@ -1,4 +1,4 @@
-"""One panel: layers of bands, lines, markers, bars, cells and tooltips."""
+"""Draw one panel: layers of bands, lines, markers, bars, cells and tooltips."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from anchorscope.figures.figure_style import (
 )
 
 SINGLED = alt.selection_point(name="singled", fields=["series"], bind="legend")
-"""Series that a reader chooses in the legend."""
+"""Selection of the series that a reader chooses in the legend."""
 FADED = 0.1
-"""Opacity of the other series, relative to their own."""
+"""Factor on the opacity of all series that are not chosen."""
 LOOKS: Mapping[str, Sequence[float]] = {
     "solid": [1, 0],
     "dashed": [6, 4],
@@ -30,7 +30,7 @@ LOOKS: Mapping[str, Sequence[float]] = {
     "dotdashed": [6, 2, 1.5, 2],
     "longdashed": [12, 4],
 }
-"""Value of the column `look` → dashes of the line in `claims`."""
+"""Value of the column `look` → dash pattern of the line in `claims`."""
 Tips = Mapping[str, tuple[str, str]]
 
 
@@ -40,7 +40,7 @@ class Frame:
 
     x: alt.X
     y: alt.Y
-    shared: Encodings  # channels of all panels, and with them the legend
+    shared: Encodings  # channels that all panels share, so that there is one legend
     look: Style  # sizes; `panel_height` is the panel's own
     tips: Tips  # fields of the tooltips, see `tooltips`
     note: str  # words in a panel without rows
@@ -51,7 +51,7 @@ class Frame:
         return fading(data.mark_area().encode(_as(self.y, "low"), alt.Y2("high:Q")), 0.15)
 
     def reach(self, data: alt.Chart) -> alt.Chart:
-        """Draw invisible points that carry tooltips and legend, at the places of `data`."""
+        """Draw invisible points at the places of `data`, which carry tooltips and legend."""
         points = data.mark_point(filled=True, opacity=0, size=3 * self.look.marker_size)
         return points.encode(**self.shared.legend).encode(tooltip=tooltips(self.tips))
 
@@ -66,9 +66,9 @@ class Frame:
 
 
 class _Placed(alt.LayerChart):
-    """Panel that stands in one figure only, so Altair need not spend half of its time on copies.
+    """Panel that Altair does not copy, which would take half of its time. Each is in one figure.
 
-    Channels are objects to save time, too: Altair searches all of its classes for a dictionary's.
+    Channels are objects: for a dictionary, Altair would search all of its classes for the type.
     """
 
     def __deepcopy__(self, memo: object) -> Self:
@@ -77,7 +77,7 @@ class _Placed(alt.LayerChart):
 
 
 Draw = Callable[[pd.DataFrame, Frame], alt.LayerChart]
-"""Function that draws a panel from rows, or a note without rows."""
+"""Function that draws a panel from rows, or the panel's note if there are no rows."""
 
 
 def fading(view: alt.Chart, opacity: float = 1) -> alt.Chart:
@@ -95,9 +95,9 @@ def legend_key(shared: Encodings) -> alt.Chart:
 def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerChart:
     """Draw rows of `figure_data.in_lines` as bands, lines and markers.
 
-    Layers without a signal are thin, light lines without markers. Rows marked `chance` are dotted,
-    with small hollow markers. Rows marked `thin` are crosses. `weight` multiplies the size of lines
-    and markers.
+    Without a signal, lines are narrow, grey and without markers. Rows marked `chance` are dotted,
+    with small hollow markers. Rows marked `thin` are crosses. `weight` multiplies the width of
+    lines, and its square the area of markers.
     """
     stroke, size = weight * frame.look.line_width, weight**2 * frame.look.marker_size
     every = alt.Chart().encode(frame.x, frame.y)
@@ -114,7 +114,7 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
         rings = _markers(points.transform_filter("datum.chance"), size)
         views += [fading(beside, 0.65), fading(rings, 0.8)]
         strong, points = (one.transform_filter("!datum.chance") for one in (strong, points))
-    # single points without a signal are hollow and grey, and behind those with one
+    # single points without a signal are hollow and grey, and behind points with a signal
     markers = _markers(points, size).encode(fill=frame.shared.fill, order=alt.Order("signal:O"))
     grey = faint.mark_line(strokeWidth=THIN * frame.look.line_width)
     line = strong.mark_line(strokeWidth=stroke).encode(strokeDash=frame.shared.dash)
@@ -139,10 +139,10 @@ def _markers(data: alt.Chart, size: float) -> alt.Chart:
 def claims(
     rows: pd.DataFrame, frame: Frame, looks: Sequence[str] = ("solid", "dashed")
 ) -> alt.LayerChart:
-    """Draw lines about 0 with bands, and markers that are filled where a claim is made.
+    """Draw lines with bands, a line at 0, and markers that are filled where a claim holds.
 
-    Rows have `value`, `low`, `high`, `series` and `marker`. `look` is one of `looks`. Rows that are
-    `banded` have a band, and `claimed` fills a marker.
+    Rows have `value`, `low`, `high`, `series`, `marker` and `look`, one of `looks`. Rows that are
+    `banded` have a band, and markers of rows that are `claimed` are filled.
     """
     look, colour = frame.look, frame.shared.colour
     data = alt.Chart().encode(frame.x, frame.y, color=colour, detail=alt.Detail("quantity:N"))
@@ -166,7 +166,7 @@ def claims(
 def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Draw shares stacked at each name of `y`, in the colours of their series.
 
-    `rows` are of `figure_data.stacked`.
+    `rows` come from `figure_data.stacked`.
     """
     data = alt.Chart().encode(frame.y)
     cells = data.mark_bar().encode(
@@ -211,10 +211,10 @@ def points(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 def heat(
     rows: pd.DataFrame, frame: Frame, colour: alt.Color, number: str = ".2f"
 ) -> alt.LayerChart:
-    """Draw a cell for each pair of names of `x` and `y`, coloured by `value` and labelled with it.
+    """Draw a cell for each pair of names of `x` and `y`, with the colour and label of its `value`.
 
-    Rows whose `written` is false have no label. `colour` is the channel of `value`. The panel has
-    no part in the legend of series.
+    Rows whose `written` is false have no label. `colour` is the channel of `value`. The panel does
+    not use the legend of series.
     """
     data = alt.Chart().encode(frame.x, frame.y)
     cells = data.mark_rect(stroke="white").encode(color=colour, tooltip=tooltips(frame.tips))
@@ -224,7 +224,7 @@ def heat(
 
 
 def level(value: float, y: alt.Y) -> alt.Chart:
-    """Draw a thin line across a panel."""
+    """Draw a thin line across a panel at one value of y."""
     rule = alt.Chart(alt.Data(values=[{"value": value}])).mark_rule(color=SOFT, strokeWidth=0.8)
     return rule.encode(y)
 
@@ -249,14 +249,14 @@ def whiskers(data: alt.Chart, along: Any) -> alt.Chart:
 
 
 def _side_by_side(frame: Frame) -> tuple[alt.Chart, Any]:
-    """Place rows at the names of one axis, side by side by series; return also the other axis."""
+    """Place series side by side at the names of one axis. Return the chart and the other axis."""
     if str(frame.x["shorthand"]).endswith(":N"):
         return alt.Chart().encode(frame.x, xOffset=alt.XOffset("series:N", sort=None)), frame.y
     return alt.Chart().encode(frame.y, yOffset=alt.YOffset("series:N", sort=None)), frame.x
 
 
 def _as(channel: Any, field: str) -> Any:
-    """Return the same axis for another field."""
+    """Return a channel with the same axis for another numeric field."""
     named = channel.copy(deep=False)
     named["shorthand"] = f"{field}:Q"
     return named

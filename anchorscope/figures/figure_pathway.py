@@ -1,4 +1,4 @@
-"""The rows of panels on swapped answers: what passes through the question, and what is truth."""
+"""The middle and the lower row of the main figure: pair terms of swapped answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ OF_CLAIMS = "model dataset site position claim verdict reason layer".split()
 SIDES = ("right", "wrong")
 AXIS_TITLE = "Pair term (logits)"
 STEP = 0.05
-"""The least distance of two labels of the axis: smaller terms are nothing."""
+"""Smallest distance between axis labels, in logits: smaller pair terms do not matter."""
 TIPS = LAYER | {"quantity": ("answers", ""), "value": ("logits", ".2f")} | INTERVAL
 KEPT = ("model", "dataset", "series", "marker", "look", "banded", "claimed", *TIPS)
 
@@ -29,9 +29,9 @@ KEPT = ("model", "dataset", "series", "marker", "look", "banded", "claimed", *TI
 def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Return the lines of the pair term, clean and with tokens blocked.
 
-    A cell shows right answers if it has enough pairs of them, else wrong answers, if it has enough
-    of these. It shows the pairs that `through_eq` counts. Where these are too few, it shows all
-    pairs, with nothing blocked.
+    A cell shows pairs of right answers or, if these are too few, of wrong answers. If both are too
+    few, it shows none. The lines average the pairs that `through_eq` counts. If these are too few,
+    there is one line of all pairs, with nothing blocked.
     """
     numbers, made = data.numbered(crossing, "estimate", n="n", ends="ci"), _made(claims)
     parts = [numbers.head(0).assign(claimed=False)]
@@ -52,12 +52,12 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def _looks() -> dict[str, str]:
-    """Return the look of each arm's line: with nothing blocked, then those with tokens blocked."""
+    """Return the look of each arm's line: first with nothing blocked, then with tokens blocked."""
     return dict(zip([CLEAN.name, *blocked_arms()], figure_panel.LOOKS, strict=False))
 
 
 def _comparison(lines: pd.DataFrame) -> str:
-    """Return the heading of the pathway, which says what each look of its lines means."""
+    """Return the heading of the middle row, which explains the looks of its lines."""
     drawn = set(lines.get("look", ()))
     looks = [(look, REGISTRY[arm].label) for arm, look in _looks().items() if look in drawn]
     return str(say.pathway_heading(looks))
@@ -66,7 +66,7 @@ def _comparison(lines: pd.DataFrame) -> str:
 def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Return the lines of the pair terms of gold and of wrong answers.
 
-    Cells with too few pairs of gold answers are left out.
+    Cells with too few pairs are left out. Cells without gold answers show wrong answers only.
     """
     numbers, made = data.numbered(crossing, "estimate", n="n", ends="ci"), _made(claims)
     parts = [numbers.head(0).assign(claimed=False)]
@@ -91,7 +91,7 @@ def _own(claims: pd.DataFrame) -> str:
 
 
 def _side(cell: pd.DataFrame) -> str | None:
-    """Return which answers' pairs a cell shows, `right` or `wrong`; None if both are too few."""
+    """Return whether a cell shows pairs of `right` or `wrong` answers; None if both are too few."""
     return next((side for side in SIDES if _pairs(cell, side) >= LEAST_PAIRS), None)
 
 
@@ -111,7 +111,7 @@ def _shortage(
 
 
 def _made(claims: pd.DataFrame) -> set[tuple[str, str, str]]:
-    """Return model, dataset and name of each claim that is made."""
+    """Return model, dataset and name of each claim that holds."""
     made = claims[claims["verdict"] == "yes"]
     return set(zip(made["model"], made["dataset"], made["claim"], strict=True))
 
@@ -123,7 +123,7 @@ def _together(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Panel]:
-    """Return the rows of panels, of labelled tables of crossing and claims at one read-out."""
+    """Return both rows of panels, from labelled tables of crossing and claims at one read-out."""
     compared = pathway(crossing, claims)
     rows = (
         (compared, list(_looks().values()), _comparison(compared), SIDES, LEAST_PAIRS),
@@ -151,7 +151,7 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
 
 
 def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
-    """Say in how many cells each claim is made, and how many cells show wrong answers."""
+    """Say in how many cells each claim holds, and how many cells show wrong answers."""
     counts = {}
     for claim in say.called:
         verdicts = claims["verdict"][claims["claim"] == claim]

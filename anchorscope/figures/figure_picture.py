@@ -1,7 +1,7 @@
 """A picture: panels in columns and rows under one title, above one legend.
 
-A chart function returns a `Picture`, which holds what is drawn. This module places the panels, the
-labels of their axes, and the text.
+A chart function returns a `Picture`, which holds the rows and settings of each panel. This module
+places the panels, the labels of their axes, and the text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,17 +29,17 @@ Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
 
 @dataclass(frozen=True)
 class Panel:
-    """A row of panels, one in each column of the picture, which draws the rows with its values."""
+    """A row of panels, one per column of the picture. Each panel draws the rows of its column."""
 
     rows: pd.DataFrame
-    y: Axis | Callable[[pd.DataFrame], Axis]  # made from the rows of all columns of a model
+    y: Axis | Callable[[pd.DataFrame], Axis]  # a function gets the rows of all columns of a model
     tips: Tips  # fields of the tooltips, beside model and dataset
     x: Axis = LAYERS
     draw: Draw = figure_panel.lines
-    height: float = 1  # as a multiple of the style's
-    heading: str = ""  # above the first panel of the row; the others keep its room
+    height: float = 1  # as a multiple of the style's `panel_height`
+    heading: str = ""  # above the first panel of the row; the others leave the same space
     under: Under = lambda rows, frame: ()
-    # words in a panel without rows, or a function of the column's values
+    # words in a panel without rows, or a function that makes them from the column's values
     note: str | Callable[[Mapping[str, str]], str] = "not measured"
 
 
@@ -89,7 +89,7 @@ def by_cell(request: Request) -> Layout:
 
 
 def small(columns: Sequence[Column], side_by_side: int, look: Style) -> Layout:
-    """Lay out columns of small panels, as many side by side as there is room for."""
+    """Lay out columns of small panels, at most `side_by_side` in a row, fewer if room is short."""
     across = draw.columns_across(side_by_side, 2 * look.columns)
     look = replace(
         look,
@@ -107,7 +107,7 @@ class Picture:
     series: Sequence[Series]  # of the legend
     panels: Sequence[Panel]  # from above
     caption: Caption
-    title: str = ""  # if not the one asked for
+    title: str = ""  # empty: the title of the request
 
     @property
     def legend(self) -> list[Series]:
@@ -123,10 +123,10 @@ class Picture:
 
 
 def as_chart(page: Callable[..., Picture]) -> Chart:
-    """Turn a function from tables and a `Request` to a `Picture` into one that draws the figure.
+    """Let a function that makes a `Picture` from tables and a `Request` draw the figure.
 
-    The setting `chart.width` is the printed width. Panels then take what axes and spaces leave, and
-    text keeps its size. By default, the theme `paper` is a column wide for one panel, else a page.
+    The setting `chart.width` is the printed width. Panels fill what axes and spacing leave of it.
+    Text keeps its size. By default, `paper` is `COLUMN_MM` wide for one model, else `PAGE_MM`.
     """
 
     @wraps(page)
@@ -149,7 +149,7 @@ def as_chart(page: Callable[..., Picture]) -> Chart:
 def figure(picture: Picture, request: Request) -> Figure:
     """Draw a picture.
 
-    The caption's details go to `usermeta.details` of the specification, where the page finds them.
+    The HTML page reads the caption's details from `usermeta.details` of the specification.
     """
     layout = picture.layout
     look, width = layout.look, layout.width
@@ -213,7 +213,7 @@ def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> a
 
 
 def value_axis(column: Column, panel: Panel) -> Axis:
-    """Return the value axis of a panel."""
+    """Return the value axis of the panel in a column."""
     if isinstance(panel.y, Axis):
         return panel.y
     return panel.y(rows_in(column, panel.rows, model=True))

@@ -1,4 +1,4 @@
-"""The overview of read-outs: ΔP by layer at each read-out of a model, as in the main figure."""
+"""The picture `readouts`: ΔP by layer at each read-out, drawn as in the main figure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from anchorscope.figures.figure_picture import Column, Picture, as_chart, small
 def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
     """Draw ΔP at every read-out in the table, as in the main figure.
 
-    All panels of a model share one range of ΔP. The request's `readout` is ignored.
+    All panels of a model have the same axis of ΔP. The request's `readout` is ignored.
 
     Raises:
         AnchorscopeError: Columns are missing.
@@ -38,7 +38,7 @@ def readouts_chart(curve: pd.DataFrame, request: Request) -> Picture:
 
 
 def _readouts_caption(rows: pd.DataFrame, places: Sequence[str], request: Request) -> notes.Caption:
-    """Write the main figure's caption, which treats each read-out of a cell as a separate cell."""
+    """Write the main figure's caption, as if each read-out of a cell were a separate cell."""
     panels = [("", f"{model} at {at}") for _, model in request.panels for at in places]
     named = rows.assign(model=rows["model"] + " at " + rows["readout"])
     measured = rows["readout"].nunique()

@@ -15,10 +15,10 @@ from anchorscope.storage.errors import AnchorscopeError
 
 ANCHORS = ("Q", "A")
 LAYER = {"layer": ("layer", "d")}
-"""The layer in a tooltip."""
+"""Tooltip field of the layer."""
 INTERVAL = {"low": ("from", ".3~r"), "high": ("to", ".3~r"), "n": ("n", ",d")}
-"""The ends of an interval, and the samples behind it, in a tooltip."""
-# Okabe and Ito's colours, told apart by colour-blind readers
+"""Tooltip fields of an interval: its ends, and the number of samples."""
+# Okabe and Ito's colours, which colour-blind readers can tell apart
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9".split()
 RED = "#d55e00"
 
@@ -29,8 +29,8 @@ COLOURS = [f"#{code}" for code in f"{CATEGORY10} {FURTHER}".split()]
 DASHES: dict[str, list[float]] = {"Q": [1, 0], "A": [6, 4]}
 DOTTED = [1.5, 2.5]
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
-# a legend entry's dash pattern runs along its marker too, and would look torn if outlined once:
-# the later rounds fill the gaps of the first
+# a legend entry's dash pattern also runs along the outline of its marker: the outline is drawn so
+# many times that later rounds fill the gaps of the first
 ROUNDS = 11
 CORNERS = {
     "square": "-0.25,-0.25 0.25,-0.25 0.25,0.25 -0.25,0.25",
@@ -42,7 +42,7 @@ CORNERS = {
     "triangle-right": "0.25,0 -0.25,0.25 -0.25,-0.25",
     "triangle-left": "-0.25,0 0.25,-0.25 0.25,0.25",
 }
-# marker in Vega's names → its outline around (0, 0), an SVG path
+# Vega's name of a marker → its outline around (0, 0), an SVG path
 MARKERS = {"circle": "M-0.25,0" + "A0.25,0.25,0,1,1,0.25,0A0.25,0.25,0,1,1,-0.25,0" * ROUNDS + "Z"}
 MARKERS |= {name: f"M{'L'.join(path.split() * ROUNDS)}Z" for name, path in CORNERS.items()}
 
@@ -80,7 +80,7 @@ PAPER: dict[str, Any] = {
 
 
 def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
-    """Return the style for settings of the config's section `chart`; a style stays as it is.
+    """Return the style for settings of the config's section `chart`. Return a `Style` unchanged.
 
     Raises:
         AnchorscopeError: `chart` has no such key, or does not take such a value.
@@ -92,7 +92,7 @@ def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
     except ValidationError as error:
         wrong = [f"{one['loc'][0]}: {one['input']} ({one['msg']})" for one in error.errors()]
         do = f"correct it; the keys are {', '.join(ChartSettings.model_fields)}"
-        what = f"no such setting of the chart: {'; '.join(wrong)}"
+        what = f"wrong settings of the chart: {'; '.join(wrong)}"
         raise AnchorscopeError(what, "chart", do, see="config") from error
     style = Style(chart, **(PAPER if chart.theme == "paper" else {}))
     return replace(style, columns=chart.columns or style.columns)
@@ -105,7 +105,7 @@ def columns_across(count: int, most: int) -> int:
 
 @dataclass(frozen=True)
 class Series:
-    """An entry of the legend; without a `marker` a bare line, or without a `line` a bare marker."""
+    """An entry of the legend: a line, a marker, or a line with a marker."""
 
     name: str
     colour: str
@@ -115,13 +115,13 @@ class Series:
 
     @property
     def symbol(self) -> str:
-        """Symbol in the legend, an SVG path."""
+        """Symbol in the legend, as an SVG path."""
         return ("M-1,0L1,0" if self.line else "") + MARKERS.get(self.marker or "", "")
 
 
 WITHOUT_SIGNAL = Series("no signal", NO_SIGNAL, [1, 0], None)
 """Entry of the legend for lines without a signal, whatever their series."""
-# what a probe reads, in every picture of crossed pairs
+# what a probe reads, in every picture of swapped answers
 TERMS = {
     "question": Series("question", ORANGE, [1, 0], "square", line=False),
     "answer": Series("answer", SKY, [1, 0], "square", line=False),
@@ -175,7 +175,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         symbolOpacity=1,
         labelLimit=0,
         rowPadding=-0.6 * look.label_size,
-        # entries are set by this machine's font; where it is shown another may be wider
+        # widths are computed with this machine's font; the font of a reader may be wider
         columnPadding=2.2 * look.label_size,
     ).to_dict()
 
@@ -220,7 +220,7 @@ def one_legend() -> alt.Resolve:
 
 
 def panel_heading(text: str, look: Style, below: str = "", gap: float = 4) -> alt.TitleParams:
-    """Return the title of a panel with a smaller line below. Long text wraps."""
+    """Return the title of a panel, with a smaller line below it. Wrap long text."""
     size, small = look.panel_title_size, 0.88 * look.label_size
     return alt.TitleParams(
         wrapped(text, look.panel_width, 0.56 * size),
@@ -250,7 +250,7 @@ def balanced(text: str, most: int) -> list[str]:
 
 
 def row_lines(text: str, look: Style, *, visible: bool) -> list[str]:
-    """Wrap a row's heading to a panel and the space beside it; if not visible, as many blanks."""
+    """Wrap a row's heading to the width of a panel and its spacing; blank lines if not visible."""
     width = look.panel_width + look.spacing
     lines = balanced(text, max(12, int(width / (0.5 * 0.88 * look.label_size))))
     return lines if visible else [" "] * len(lines)
@@ -269,7 +269,7 @@ def row_heading(lines: Sequence[str], look: Style) -> alt.TitleParams:
 
 
 def row_text(lines: Sequence[str], look: Style) -> alt.Chart:
-    """Return the heading of a row as a chart layer, for panels whose title is taken."""
+    """Return the heading of a row as a chart layer, for a panel whose title names its column."""
     size = 0.88 * look.label_size
     words = alt.Chart(alt.Data(values=[{}])).mark_text(
         text=list(lines),
@@ -284,10 +284,10 @@ def row_text(lines: Sequence[str], look: Style) -> alt.Chart:
 
 
 def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:
-    """Return the fields of a tooltip: column → title, and a number's format, or "" for text."""
+    """Return tooltips for `fields`: column → title, and number format, which is "" for text."""
     every = {"model": ("model", ""), "dataset": ("dataset", ""), **fields}
     return [
-        # Vega-Lite 6.4 looks for texts without a format in the wrong place
+        # texts get an empty format: without any, Vega-Lite 6.4 looks for them in the wrong place
         alt.Tooltip(f"{name}:{'Q' if number else 'N'}", title=title, format=number)
         for name, (title, number) in every.items()
     ]
@@ -314,7 +314,7 @@ def caption_characters(look: Style, width: float) -> int:
 
 
 def config_of(look: Style) -> dict[str, Any]:
-    """Return the `config` of the specification."""
+    """Return the `config` of a Vega-Lite specification."""
     size = {"labelFontSize": look.label_size, "labelColor": INK}
     axis = size | {"titleFontSize": look.label_size, "titleFontWeight": "normal"}
     axis |= {"titleColor": INK, "gridColor": FAINT, "labelFlush": False}

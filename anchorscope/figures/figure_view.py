@@ -1,4 +1,4 @@
-"""Record of a picture beside a figure, importable without drawing libraries."""
+"""Record of a picture beside a figure. Importing it loads no drawing library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class View:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Suffixes of the tables that are read; the record of the first names their sources."""
+        """Suffixes of the tables that are read. The provenance of the first names all sources."""
         return tuple(dict.fromkeys(("", *self.tables))) if self.of_main_run else self.tables
 
     @property

@@ -1,8 +1,8 @@
 """Power: how many samples a cell needs for its probe to be called a signal.
 
-The power of the rule in `strength` depends on n, on the balance of the classes, on the correlation
-between the scores of probe and floor, and on the variance that their training adds.
-`validation/simulations/power.py` applies the rule to probes and floors that it trains.
+The power of the rule for a signal (`strength`) depends on n, on the balance of the classes, on the
+correlation between the scores of the probe and of the text model (floor), and on the variance that
+their training adds. `validation/simulations/power.py` measures it with trained probes and floors.
 """
 
 from math import ceil
@@ -11,20 +11,20 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
-"""Assumed AUC of the hardest floor, and assumed correlation of the AUCs of floor and probe."""
+"""Assumed AUC of the hardest floor, and assumed correlation between its AUC and the probe's."""
 WIDENED, VARIES = 1.7, 1.2
-"""Middle values of `validation/simulations/power.py`. Refits widen the interval of the gain by the
-first factor. The gain's true spread is the second factor times its spread with fixed models."""
+"""Half width of the gain's interval and standard deviation of the gain, each relative to a fixed
+probe and floor: middle values of `validation/simulations/power.py`."""
 POWER, LEVEL = 0.8, 0.95  # power at which samples are planned, and level of the interval
 MOST_GAIN = 0.1  # a cell is too small if it needs a higher gain in AUC to be called a signal
 USUAL_GAIN = 0.05  # gain in AUC that a plan should be able to detect
 
 
 def auc_error(auc: float, right: float, wrong: float) -> float:
-    """Return the standard error of an AUC, for normal scores of `right` and `wrong` answers.
+    """Return the standard error of an AUC over `right` and `wrong` answers with normal scores.
 
-    Hanley & McNeil, Radiology 143 (1982), eq. 1. Here, their Q₁ and Q₂ are equal: the probability
-    that two scores of one class both lie on the right side of one score of the other class.
+    Hanley & McNeil, Radiology 143 (1982), eq. 1. Their Q1 and Q2 are equal here: the probability
+    that two scores of one class both lie on the correct side of a score of the other class.
     """
     z = ndtri(auc)
     both = auc - 2 * owens_t(z, 3**-0.5)  # P(two normal variables of correlation .5 are below z)
@@ -40,13 +40,13 @@ def gain_error(gain: float, n: float, wrong: float = 0.5) -> float:
 
 
 def chance(gain: float, n: float, wrong: float = 0.5) -> float:
-    """Return the probability that a probe with this gain over its hardest floor is a signal."""
+    """Return the power: the probability that n samples show this gain in AUC as a signal."""
     z = gain / gain_error(gain, n, wrong)
     return float(ndtr((z - WIDENED * ndtri((1 + LEVEL) / 2)) / VARIES))
 
 
 def least_n(gain: float, wrong: float = 0.5) -> int:
-    """Return the number of samples with which this gain is called a signal in 8 of 10 cells."""
+    """Return the number of samples that show this gain as a signal with power `POWER`."""
     few = 2 / min(wrong, 1 - wrong)  # so that each class has two
     if chance(gain, few, wrong) >= POWER:
         return ceil(few)
@@ -54,7 +54,7 @@ def least_n(gain: float, wrong: float = 0.5) -> int:
 
 
 def least_gain(n: int, wrong: float = 0.5) -> float | None:
-    """Return the least gain that is a signal in 8 of 10 cells of `n` samples; None if none is."""
+    """Return the smallest gain that n samples show as a signal with power `POWER`, None if none."""
     most = 0.999 - FLOOR
     if n * min(wrong, 1 - wrong) < 2 or chance(most, n, wrong) < POWER:
         return None
@@ -62,10 +62,10 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
 
 
 def shortage(n: int, wrong: float = 0.5) -> tuple[float | None, int] | None:
-    """Return what a cell of `n` samples lacks; None if it can show a gain of `MOST_GAIN`.
+    """Return the smallest gain that n samples show, and the n that is needed; None if n suffices.
 
-    First comes the smallest gain that the cell can show (None: it can show no gain), then the
-    number of samples that show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
+    n suffices if it shows `MOST_GAIN`. The gain is None if n shows none. The needed n shows
+    `USUAL_GAIN` (two digits). `wrong` is the share of wrong answers, one half while unknown.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:

@@ -1,4 +1,4 @@
-"""A cell's tables as data, for the report, and as lines for `anchorscope show`."""
+"""Summary of a cell's tables: data for the report, and lines of text for `anchorscope show`."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -37,8 +37,8 @@ def summary(
     Claims score each sample at the layer of its fold. All other numbers are at the headline layer.
 
     `readout` is by default the first of the config that was measured. With a `figure`, its tables
-    are read, where p is corrected for its cells, else the cell's own. The command in an error names
-    the config `files`.
+    are read, whose p-values are corrected for its cells; otherwise the cell's own tables are read.
+    If an error suggests a command, the command names the config `files`.
 
     Raises:
         AnchorscopeError: The cell is not built, or not with this read-out.
@@ -60,7 +60,7 @@ def summary(
 
 
 def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any]:
-    """Return the part of `summary` that follows from a cell's `TABLES`, at one read-out.
+    """Return the part of `summary` that the tables of a cell (`TABLES`) give at one read-out.
 
     Raises:
         AnchorscopeError: The read-out was not measured.
@@ -116,18 +116,18 @@ def _of_cell(table: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
 
 
 def _number(value: Any, factor: float = 1) -> float | None:
-    """Return a number that JSON can hold."""
+    """Return a number divided by `factor` as a float, or None if it is missing."""
     return None if pd.isna(value) else float(value) / factor
 
 
 def _interval(row: Mapping[Any, Any], value: str, ends: str) -> dict[str, float | None]:
-    """Return the number in a column with its interval, in columns that begin with `ends`."""
+    """Return the number in column `value`, and its interval from `<ends>_low` and `<ends>_high`."""
     columns = (value, f"{ends}_low", f"{ends}_high")
     return {name: _number(row[one]) for name, one in zip(ENDS, columns, strict=True)}
 
 
 def _claim(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a row of the table of claims."""
+    """Return verdict, p, estimate, n and reason of a row of the table of claims."""
     return {
         "verdict": row["verdict"],
         "p": _number(row["p"]),
@@ -138,9 +138,9 @@ def _claim(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _flips(beside: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
-    """Return the shares that flip under the knockout, with the own and the partner's question.
+    """Return the shares that flip under the knockout, after the own and the partner's question.
 
-    `partner` is None if no answers were swapped. Each share has its own number of samples.
+    `partner` is None if no answers were swapped. `n` and `n_partner` count the samples of each.
     """
     everyone = curve[curve["anchor"] == "all"].set_index("condition")["n"]
     return {
@@ -154,7 +154,7 @@ def _flips(beside: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
 def _random_tokens(contrasts: pd.DataFrame) -> dict[str, float | None] | None:
     """Return the shares of flips under the knockout and under random tokens, at one layer.
 
-    Both are over the samples with as many random tokens blocked. None if not measured.
+    Both are over samples whose control blocks as many tokens. Return None if not measured.
     """
     of_random = contrasts["contrast"] == RANDOM_CONTRAST
     for row in contrasts[of_random & (contrasts["quantity"] == "share")].to_dict("records"):
@@ -164,7 +164,7 @@ def _random_tokens(contrasts: pd.DataFrame) -> dict[str, float | None] | None:
 
 
 def _delta_p(curve: pd.DataFrame) -> dict[str, Any]:
-    """Return ΔP of both groups of the knockout; None for a group with too few samples."""
+    """Return ΔP of both groups under the knockout; None for a group with too few samples."""
     large = (curve["condition"] == "knockout") & ~true(curve["thin"])
     groups = curve[large].dropna(subset="delta_p")
     groups = groups[groups["anchor"].isin(ANCHORS)]

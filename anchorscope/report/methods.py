@@ -43,7 +43,7 @@ OF_MODEL = {
 }
 """Pattern at the start of a hub model's name → key of its reference."""
 NOT_SAMPLED = run_facts.STAGES["dataset"]
-"""Stage before questions are sampled."""
+"""Stage at which questions are read and sampled, as `summary` names it."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class About:
     title: str
     models: Sequence[str]  # labels, with version and number format
     datasets: Sequence[str]  # labels
-    given: Sequence[str]  # labels of datasets that bring answers of their own
-    labelled: Sequence[str]  # labels of datasets that say whether each answer is right
-    prompts: Sequence[str] = ()  # prompt styles, with how they treat thinking, if known
+    given: Sequence[str]  # labels of datasets whose rows contain the answers
+    labelled: Sequence[str]  # labels of datasets whose rows say whether the answer is right
+    prompts: Sequence[str] = ()  # prompt styles; in brackets, how they treat thinking, if known
     # reason → number of sampled questions that were left out for it, if known
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def text(config: Config, figure: str) -> str:
-    """Return the figure's methods, its claims, and what is not claimed, in Markdown.
+    """Return the methods paragraph of a figure, its claims, and what is not claimed, in Markdown.
 
     Raises:
         AnchorscopeError: A table of the figure does not exist, or has another read-out.
@@ -74,7 +74,7 @@ def text(config: Config, figure: str) -> str:
     datasets = [config.datasets[key] for key in asked.datasets]
     fields = [(one.label, one.fields) for one in datasets if one.fields]
     given = [one.label for one in datasets if one.world and one.world.style in get_args(NullStyle)]
-    # a model that reads another's answers has that model's prompts
+    # a model that reads the answers of another model (`answers_of`) shares its prompts
     answering = [config.models[key].answers_of or key for key in asked.models]
     about = About(
         title=f"Methods of the figure {figure}",
@@ -98,9 +98,9 @@ def text(config: Config, figure: str) -> str:
 
 
 def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
-    """Return the methods, claims, and what is not claimed, in Markdown.
+    """Return the Markdown of `text`, from names and numbers.
 
-    `cells` are summaries at one read-out, each with its `name`.
+    `cells` are summaries at one read-out, each with the cell's `name` in the text.
     """
     wrong = [round(cell["n"] * cell["share_wrong"]) for cell in cells]
     counts = [
@@ -121,7 +121,7 @@ def references(config: Config, figure: str) -> str:
     asked, shipped = config.figures[figure], catalogue()["datasets"]
     chosen = list(ALWAYS)
     for key in asked.datasets:
-        # rows of the catalogue may be read from files instead
+        # a dataset of the catalogue may be read from files instead of the hub
         hub = config.datasets[key].hub or shipped.get(key, {}).get("hub")
         chosen += OF_DATASET.get(hub, ())
     for key in asked.models:

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page that is understood without the paper and works offline.
+"""The report of a run: one HTML page that needs neither the paper nor a network.
 
 The words and the layout are in the templates of `resources/report/`. This module fills them.
 """
@@ -33,9 +33,9 @@ from anchorscope.workflow.paths import TABLES
 from anchorscope.workflow.pictures import pictures
 
 PICTURES = 4_500_000
-"""Most bytes of embedded pictures; the others are linked."""
+"""Maximum size of all embedded pictures together, in bytes. Other pictures are linked."""
 SAMPLES, OF_CELL = 2000, 200
-"""Most samples on the page, and of a cell."""
+"""Maximum number of samples on the page, and of one cell."""
 
 
 def build(config: Config) -> str:
@@ -56,7 +56,7 @@ def build(config: Config) -> str:
 
 
 def _environment() -> Environment:
-    """Return Jinja with autoescape, so that text of a model, dataset or user stays text."""
+    """Return a Jinja environment that escapes the text of models, datasets and users."""
     environment = wording.environment(RESOURCES, autoescape=True)
     environment.tests["known"] = lambda value: not pd.isna(value) and value != ""
     script = (RESOURCES / "tables.js").read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def _claims(config: Config, figure: str) -> list[dict[Any, Any]]:
 
 
 def _detection(config: Config, figure: str) -> list[str]:
-    """Return the results of detection in sentences; none if it was not run."""
+    """Return sentences about the results of detection, or no sentence if it was not run."""
     root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
     names = ("detection", "detection-reads", "transfer")
     paths = [root / "tables" / f"{figure}.{name}.csv" for name in names]
@@ -117,7 +117,7 @@ def _detection(config: Config, figure: str) -> list[str]:
 def _pictures(config: Config) -> list[dict[str, Any]]:
     """Return every picture of the targets and of the calibration that was drawn.
 
-    The first are embedded (`svg`, base64) as long as there is room. `svg` is empty for the others.
+    In this order, pictures are embedded (`svg`, base64) if there is room. Otherwise `svg` is "".
     """
     drawn, room = [], PICTURES
     for figure, view, title, about in _views(config):
@@ -134,7 +134,7 @@ def _pictures(config: Config) -> list[dict[str, Any]]:
 
 
 def _views(config: Config) -> Iterator[tuple[str, str, str, str]]:
-    """Yield every possible picture: its figure, its view, its title, and the text below it."""
+    """Yield figure, view, title and description of every picture that may have been drawn."""
     abouts = {view: one.about for one in EXPERIMENTS.values() for view in one.pictures}
     abouts |= dict.fromkeys(VIEWS, say.detection_is)
     readouts = {name: name.replace("/", "-") for name in config.readouts}

@@ -1,4 +1,4 @@
-"""Single samples for the report's table: texts with their spans, and p at the headline layer."""
+"""Single samples for the report: texts with marked spans, and p at the headline layer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,19 +14,19 @@ from anchorscope.report.cell_summary import Summary
 from anchorscope.storage.files import read_parquet
 
 LONGEST = 1200
-"""Most characters of a text on the page."""
+"""Maximum number of characters of a text on the page."""
 MOST_GOLDS = 12
 COLUMNS = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s"]
 
 
 def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any]]:
-    """Return at most `cap` samples of a cell, chosen evenly over group × label, deepest ΔP first.
+    """Return at most `cap` samples of a cell, chosen evenly over group × label, lowest ΔP first.
 
-    `question` and `answer` are pieces of the texts. Every second piece is marked (E_Q, E_A). `p`
-    and `p_knockout` are the probabilities that the answer is wrong, at the headline layer.
+    `question` and `answer` are lists of pieces; every second piece is marked as E_Q or E_A. `p` and
+    `p_knockout` are the probabilities that the answer is wrong, at the headline layer.
 
     Raises:
-        AnchorscopeError: The tables are not of the same samples.
+        AnchorscopeError: The tables have different samples.
     """
     model, dataset = summary["model"], summary["dataset"]
     answering = config.models[model].answers_of or model
@@ -60,7 +60,7 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any
 
 
 def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
-    """Choose at most `most` places, evenly over the groups; a small group is chosen whole."""
+    """Return at most `most` positions in `groups`, evenly over its values; all of a rare value."""
     order = np.random.default_rng(seed).permutation(len(groups))
     places = pd.DataFrame({"group": [groups[i] for i in order], "place": order})
     places["turn"] = places.groupby("group").cumcount()
@@ -69,9 +69,9 @@ def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
 
 
 def pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Split a text into pieces, every second of them inside a span.
+    """Split a text at the ends of its spans, so that every second piece is inside a span.
 
-    A long text is cut off, with the number of characters left out.
+    Cut off a text after `LONGEST` characters, and say how many were left out.
     """
     beginning, parts, at = text[:LONGEST], [], 0
     for start, end in sorted(spans):

@@ -1,4 +1,4 @@
-"""Facts about a run for its report: cells, settings, sources, samples lost."""
+"""Facts about a run for its report: cells, settings, sources, and dropped samples."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from anchorscope.storage.counts import COPIED, UNSURE
 from anchorscope.storage.files import read_json
 from anchorscope.storage.records import funnel as funnel_of
 
-# rule of a stage → name of its samples
+# rule of a stage → name of the samples that it keeps
 STAGES = {
     "dataset": "questions", "prompts": "prompts", "answers": "answers",
     "activations": "measured samples", "scores": "scored samples",
@@ -19,16 +19,16 @@ STAGES = {
 OF_JOBS = frozenset(
     "batch_tokens chart detection experiments gated keep_activations most_dropped resources".split()
 )
-"""Settings that no number of a figure depends on."""
+"""Settings that change no number of a figure."""
 NOTED = {
     UNSURE: "with exact answer tokens that the finder is not sure of",
     COPIED: "copied from a worked example",
 }
-"""Note on answers that stayed → its name in the report."""
+"""Note on answers that were kept → its words in the report."""
 
 
 def cells(config: Config) -> dict[tuple[str, str, str], str]:
-    """Map (model, dataset, read-out) of each cell of the targets to the first that shows it."""
+    """Map (model, dataset, read-out) of each cell in the targets to the first figure with it."""
     named: dict[tuple[str, str, str], str] = {}
     for figure in config.targets:
         for model, dataset in config.cells(figure):
@@ -64,8 +64,8 @@ def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]
 def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
     """Count the samples of a cell at each stage, from its provenance, if it has one.
 
-    The last stage of `kept` is `rows` less all that the (stage, reason, count) of `dropped` count.
-    `noted` maps other notes, on rows that stayed, to their counts.
+    `dropped` holds (stage, reason, count). `rows` minus these counts is the last number in `kept`.
+    `noted` maps notes on rows that were kept to their counts.
     """
     product = Path(root) / "delta_p" / model / f"{dataset}.csv"
     records = funnel_of(product) if provenance.beside(product).is_file() else []
@@ -88,7 +88,7 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
 
 
 def model_facts(config: Config, model: str) -> dict[str, str]:
-    """Return a model's source and version."""
+    """Return a model's source, version, number format, prompt style and origin of its answers."""
     entry, record = config.models[model], _model_record(config, model)
     trained = f"trained from its recipe ({entry.train.architecture})" if entry.train else ""
     revision = record.get("revision") or entry.revision or ""
@@ -110,7 +110,7 @@ def _model_record(config: Config, model: str) -> dict[str, Any]:
 
 
 def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
-    """Return a dataset's source and version."""
+    """Return a dataset's source, version and split."""
     entry = config.datasets[dataset]
     product = Path(config.results) / "data" / f"{dataset}.parquet"
     record = provenance.read(product) if provenance.beside(product).is_file() else {}

@@ -268,7 +268,7 @@ def test_the_glossary_explains_only_what_was_run(run: Config, tmp_path: Path) ->
 
 
 GLANCE = {
-    "interaction": "compares", "own_answer": "own answer", "truth": "truth",
+    "interaction": "interaction", "own_answer": "own answer", "truth": "truth",
     "through_eq": "through E_Q",
 }  # fmt: skip
 """Claim → its column of the table at a glance."""
@@ -307,7 +307,7 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(tmp_path
     places = [f"{models[m]} on {datasets[d]}: " for m, d in CELLS]
     sentences = text.partition("Cell by cell")[2]
     starts = [sentences.index(place) for place in places] + [
-        sentences.index("Gain and claims score each sample")
+        sentences.index("For the gain and the claims, each sample")
     ]
     shown = {(row["model"], row["dataset"]): row for row in rows_of(html, "glance")}
     for row in claims.to_dict("records"):

@@ -192,5 +192,5 @@ def test_verdicts_are_tokens_of_a_trained_tokenizer_and_of_no_other(load):
     tokenizer = training.train_tokenizer(texts, vocabulary=330)
     found = truth.verdict_tokens(SimpleNamespace(tokenizer=tokenizer))
     assert [tokenizer.decode([token]) for token in found] == [" right", " wrong"]
-    with pytest.raises(AnchorscopeError, match="not single tokens"):
+    with pytest.raises(AnchorscopeError, match="are not two single tokens"):
         truth.verdict_tokens(load("llama"))

@@ -31,7 +31,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Write the caption."""
+    """Write the caption: the drawn share, how groups are formed, and n."""
     counted = rows[(rows["groups"] == KNOCKOUT.name) & (rows["n_paired"] > 0)]
     headline = counted[counted["headline"]]
     return notes.caption(

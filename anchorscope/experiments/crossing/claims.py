@@ -1,10 +1,10 @@
-"""Claims on a read-out's pairs: conditions, verdict and reason.
+"""Judge the claims about a read-out's pairs: conditions, verdict and reason.
 
 A score that adds something read off the question and something read off the answer has a pair term
 of 0. `interaction` claims a pair term above 0 in pairs of right answers, `own_answer` in pairs of
-wrong answers. `truth` claims that right answers which the model did not give score above the wrong
-ones that it gave, after their own questions. `through_eq` claims that the pair term passes through
-the tokens that name subject and property.
+wrong answers. `truth` claims that right answers that the model did not give score above the wrong
+answers that it gave, each after its own question. `through_eq` claims that blocking the exact
+question tokens (E_Q) takes more than a fifth of the pair term, beyond general damage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from anchorscope.experiments.crossing.estimates import (
 from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
-"""Verdicts of a claim. `by design`: it could not fail."""
+"""Verdicts of a claim. `by design`: fewer than `LEAST_PAIRS` pairs can fail."""
 ON_PAIRS = ("interaction", "own_answer", "truth", "through_eq")
 """Claims that rest on swapped answers."""
 LEAST_CLUSTERS = 10
@@ -43,22 +43,22 @@ EXPLAINED = {
     "pair": "the pair term is not significantly above 0",
     "above_text": "the overlap of question and answer may explain it",
     "gold_wrong": "right answers do not score significantly above the model's own wrong ones",
-    "gold_wrong_equal": "other differences of gold and own answers may explain it",
+    "gold_wrong_equal": "other differences between gold and own answers may explain it",
     "gold_unexplained": "the log-probability may explain it",
     "kept": "general damage alone may remove the whole pair term",
     "beyond_damage": "general damage may explain it",
 }
-"""Condition of a claim → reason for the verdict if it has the largest p."""
+"""Condition of a claim → reason for the verdict `no` if it is the first condition that fails."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of one read-out."""
+    """The verdict on one claim at one read-out."""
 
     verdict: str
     reason: str = ""  # why the claim fails or cannot be judged
     p: float = np.nan  # largest p of the conditions; NaN if the claim cannot be judged
-    # the quantity that the claim is about
+    # the quantity that is reported for the claim, with its interval
     estimate: Estimate = field(default_factory=Estimate)
     steps: Mapping[str, Estimate] = field(default_factory=dict)  # condition → estimate
     n: int = 0  # pairs
@@ -66,7 +66,7 @@ class Claim:
 
 
 def interaction(answers: Answers, level: float = LEVEL) -> Claim:
-    """Judge whether the pair term is above 0 and above the text imitator."""
+    """Judge whether the pair term is above 0 and above the text imitator's."""
     own = answers.of(answers.known)
     pairs = own.pairs(level)
     about = pairs.mean(own.term(PAIR))
@@ -74,7 +74,7 @@ def interaction(answers: Answers, level: float = LEVEL) -> Claim:
 
 
 def own_answer(wrong: Answers, level: float = LEVEL, *, own_words: bool = True) -> Claim:
-    """Judge whether the pair term of wrong answers is above 0 and above the text imitator.
+    """Judge whether the pair term of wrong answers is above 0 and above the text imitator's.
 
     The claim is one-sided. If the interval lies below 0, the reason says so. `own_words` tells
     whether the model gave the answers itself.
@@ -95,10 +95,10 @@ def truth(
 
     Four conditions must hold for the pair term of the gold answers:
 
-    - It is above the text imitator.
+    - It is above the text imitator's.
     - It is above the pair term of the own answers.
-    - It stays above at equal mean, product of question and answer term, log-probability and
-      imitator (`estimates.at_equal`).
+    - It stays above at equal mean score, product of question and answer term, log-probability and
+      text imitator (`estimates.at_equal`).
     - The log-probability of the gold answers leaves part of it unexplained.
 
     Pairs without log-probability are left out.
@@ -124,9 +124,9 @@ def truth(
 def through(clean: Answers, blocked: Answers, level: float = LEVEL) -> Claim:
     """Judge whether blocking E_Q takes more than a fifth of the pair term, beyond damage.
 
-    The pair term must be above 0 and above the text imitator. λP must be above 0, and .8 λP above
-    the pair term with E_Q blocked (see `damage`). The estimate is the share taken, in percent.
-    Pairs that are `bound` are left out.
+    The pair term P must be above 0 and above the text imitator's. λP must be above 0, and .8 λP
+    above P with E_Q blocked (see `damage`). The estimate is the share of λP taken, in percent.
+    `bound` pairs, which cannot fail, are left out.
     """
     known = clean.known & blocked.known
     rows = known & ~clean.bound
@@ -150,9 +150,9 @@ def through(clean: Answers, blocked: Answers, level: float = LEVEL) -> Claim:
 
 
 def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Claim]:
-    """Judge whether one of several claims holds, by the smallest p times their number (Bonferroni).
+    """Judge whether one of several claims holds, by the claim with the smallest p (Bonferroni).
 
-    Return the name of this claim, and the claim with the corrected p.
+    Return its name, and the claim with this p times the number of claims that can be judged.
     """
     judged = {name: one for name, one in claims.items() if np.isfinite(one.p)}
     if judged:
@@ -166,11 +166,11 @@ def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Clai
 
 
 def _verdict(claim: Claim, p: float, level: float) -> Claim:
-    """Return a claim with another p, and the verdict and reason that follow from it."""
+    """Return the claim with `p`, and with the verdict and reason that follow from `p`."""
     if p < 1 - level:
         return replace(claim, p=p, verdict=YES, reason="")
     failing = [name for name, step in claim.steps.items() if step.p >= 1 - level]
-    # if p is corrected, every condition may hold by itself
+    # with a corrected p, the verdict may be `no` although every condition holds by itself
     weakest = max(claim.steps, key=lambda name: claim.steps[name].p)
     return replace(claim, p=p, verdict=NO, reason=EXPLAINED[[*failing, weakest][0]])
 
@@ -181,10 +181,10 @@ def _above_text(answers: Answers, pairs: Pairs) -> dict[str, Estimate]:
 
 
 def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
-    """Estimate the part of the golds' pair term that log-probability and imitator do not explain.
+    """Estimate the part of gold answers' pair term that log-probability and imitator leave open.
 
-    The part is 0 if the score of the gold answers is a line or curve of their log-probability, even
-    if the model's own answers behave differently.
+    The part is 0 if the score of the gold answers is a linear or curved function of their
+    log-probability, even if the scores of the model's own answers are another function.
     """
     log_p = gold.log_p - gold.log_p.mean()
     powers = [term(PAIR, log_p**power) for power in POWERS]
@@ -193,12 +193,12 @@ def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
 
 
 def _at_equal(wrong: Answers, gold: Answers, pairs: Pairs) -> Estimate:
-    """Estimate the golds' pair term minus the own answers' pair term, at equal covariates.
+    """Estimate the gold answers' pair term minus the own answers' pair term, at equal covariates.
 
-    The mean is adjusted for because a score that shrinks after a strange question has a pair term
-    that grows with its mean. The product of question and answer term accounts for a question that
-    multiplies the answer's score. The pair terms of powers of the log-probability account for a
-    score that is a line or curve of it.
+    The mean score is a covariate because a score that shrinks after a strange question has a pair
+    term that grows with its mean. The product of question and answer term accounts for a question
+    that multiplies the answer's score. The pair terms of powers of the log-probability account for
+    a score that is a linear or curved function of the log-probability.
     """
     products = [one.term(QUESTION) * one.term(ANSWER) for one in (gold, wrong)]
     log_p = np.stack([gold.log_p, wrong.log_p])
@@ -212,7 +212,7 @@ def _at_equal(wrong: Answers, gold: Answers, pairs: Pairs) -> Estimate:
 
 
 def _judged(steps: Mapping[str, Estimate], about: Estimate, pairs: Pairs, least: int) -> Claim:
-    """Judge a claim whose steps must all be above 0, unless pairs or clusters are too few."""
+    """Judge a claim: all estimates in `steps` must be above 0, from enough pairs and clusters."""
     n, clusters = pairs.n, pairs.clusters
     if reason := shortage(n, clusters, least):
         return Claim(TOO_FEW, reason, steps=steps, n=n, clusters=clusters)
@@ -221,7 +221,7 @@ def _judged(steps: Mapping[str, Estimate], about: Estimate, pairs: Pairs, least:
 
 
 def shortage(n: int, clusters: float, least: int, unit: str = "pairs") -> str:
-    """Say what is missing: "12 pairs, and at least 50 are needed"; empty if nothing is."""
+    """Say what is missing: "12 pairs, and at least 50 are needed". Return "" if nothing is."""
     if n < least:
         return f"{n} {unit}, and at least {least} are needed"
     enough = clusters >= LEAST_CLUSTERS

@@ -1,4 +1,4 @@
-"""The picture `evidence`: what the probes know and what flips them, cell by cell and by layer."""
+"""The picture `evidence`: AUC of probes and text models, and flips, per cell and layer."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -38,12 +38,12 @@ LOOKS: Sequence[tuple[str, Sequence[float], str]] = (
 KEYS = ["model", "dataset", "site", "position", "layer"]
 OF_CURVE = ["n", "signal"]
 AUC_HEADING = "How well right and wrong answers are told apart"
-FLIPS_HEADING = "Samples whose verdict flips when the tokens in the legend are blocked"
+FLIPS_HEADING = "Samples whose predicted class flips when the tokens in the legend are blocked"
 TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 
 
 def flips() -> dict[str, Series]:
-    """Column of a share of flips → its line."""
+    """Return the line of each column that holds a share of flips."""
     every = zip(controls.flipping().items(), cycle(LOOKS), strict=False)
     return {column: Series(f"Flips: {one.blocks}", *look) for (column, one), look in every}
 
@@ -52,10 +52,10 @@ def flips() -> dict[str, Series]:
 def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -> Picture:
     """Draw two small panels for each cell, models below one another, datasets side by side.
 
-    Above: AUC of the probe, of the probe before the answer is read, of the hardest text model, and
-    of the probe under the knockout. Below: the share of samples that flip under the knockout,
-    after the partner's question, and with other tokens blocked. What was not measured has no line.
-    Layers without a signal are thin and grey.
+    The upper panel shows the AUC of the probe, clean and under the knockout, of the probe of the
+    prompt's end, and of the hardest text model. The lower panel shows the share of samples that
+    flip under the knockout, after the partner's question, and with other tokens blocked. Columns
+    without numbers have no line. At layers without a signal, lines are thin and grey.
 
     `table` is `<figure>.controls.csv`, and `curve` is `<figure>.csv`.
 

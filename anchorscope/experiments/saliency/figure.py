@@ -1,4 +1,4 @@
-"""Pictures of saliency: densities by group, and AUC for the group by layer."""
+"""Pictures of saliency: its density in each group, and the AUC that separates groups, by layer."""
 
 from functools import partial
 
@@ -24,9 +24,9 @@ GROUPS = {
     "Q": Series("Q-Anchored", draw.BLUE, [1, 0], None),
     "A": Series("A-Anchored", draw.ORANGE, [1, 0], None),
 }
-"""Anchor → entry of the legend, if each panel shows one cell."""
+"""Group → entry of the legend of `density`, whose panels show one cell each."""
 UNITS = {"logit": "logits", "probe": "nats"}
-"""Loss → unit of the flow."""
+"""Loss → unit of saliency."""
 TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~g")}
 DENSITY_TIPS = TIPS | {"x": ("saliency", ".3~g"), "n": ("n", ",d")}
 LAYER_TIPS = draw.LAYER | {"tokens": ("from", ""), "value": ("AUC", ".2f")} | draw.INTERVAL
@@ -43,7 +43,7 @@ CROSS_ENTROPY = (
 
 @as_chart
 def density(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw the densities, a panel per cell: models below one another, datasets side by side."""
+    """Draw the density of saliency in each group, in one panel per cell."""
     rows = _rows(table, request)
     drawn = rows[(rows["part"] == "density") & rows["anchor"].isin(GROUPS)]
     points = points_of(drawn, {EXACT: "density", RANDOM: "random_density"}, 1)
@@ -68,7 +68,7 @@ def density(table: pd.DataFrame, request: Request) -> Picture:
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw how well the flow to the answer in each layer separates the groups, by model."""
+    """Draw by layer how well saliency separates the groups: the AUC, in one panel per model."""
     rows = _rows(table, request)
     everyone = rows[(rows["part"] == "layer") & (rows["anchor"] == "all")]
     points = points_of(everyone, {EXACT: "auc", RANDOM: "random_auc"}, 1)
@@ -84,13 +84,13 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """Return the rows at the read-out for which any sample is counted."""
+    """Return the rows at the read-out that count at least one sample."""
     rows = data.shown(table, request, COLUMNS)
     return rows[rows["n_paired"] > 0]
 
 
 def _unit(rows: pd.DataFrame) -> str:
-    """Return the unit of the flow."""
+    """Return the unit of saliency."""
     return UNITS.get(str(rows["loss"].iloc[0]) if len(rows) else "logit", "logits")
 
 

@@ -35,15 +35,15 @@ TIPS = {
 
 @as_chart
 def contrast(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw the paired difference of flips to the control, a panel per model and dataset."""
+    """Draw flips under exact minus under random tokens, in one panel per cell."""
     rows = all_answers(data.shown(table, request, COLUMNS))
-    rows = rows[rows["layer"] >= rows["first"]]  # which a window can affect
+    rows = rows[rows["layer"] >= rows["first"]]  # layers that the window can affect
     layout = by_cell(request)
     return Picture(layout, [], [_panel(rows, layout.look)], _caption(rows, request))
 
 
 def _colour(rows: pd.DataFrame) -> alt.Color:
-    """Return the colour channel of the contrast: grey without a signal, pale if unsure."""
+    """Return the colour channel: grey without a signal, pale if the interval contains 0."""
     largest = 100 * rows["contrast"][rows["signal"]].abs().max()
     most = max(20, largest) if rows["signal"].any() else 20
     colours = ["#e6a05a", NONE, "#4a98cc"]
