@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from anchorscope import wording
+from anchorscope import statements
 from anchorscope.config.readouts import Pair
 from anchorscope.detectors.detector import Detector, Origin, export
 from anchorscope.experiments import tables
@@ -210,7 +210,7 @@ def _measured(
 ) -> Measured:
     """Measure the model on the questions in `asked`, see `measure`."""
     prompted, answered = answer(loaded, asked, chosen, style=style)
-    if sentence := wording.hopeless(answered.loc[answered["dropped"].isna(), "label"]):
+    if sentence := statements.hopeless(answered.loc[answered["dropped"].isna(), "label"]):
         log.warning("%s on %s: %s", *names, sentence)
     probe = fitting.ProbeSettings(**chosen.probe.model_dump(), seed=chosen.seed)
     plan = _planned(loaded, answered, chosen, probe)

@@ -8,7 +8,7 @@ from anchorscope.workflow.stage import log, stage
 
 with stage(snakemake):
     from anchorscope.models.answers import Settings, answer
-    from anchorscope.wording import hopeless
+    from anchorscope.statements import hopeless
     from anchorscope.workflow import jobs
 
     chosen, product = snakemake.params, snakemake.output.answers

@@ -13,7 +13,7 @@ import vl_convert
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import request_of
 from anchorscope.figures.figure_picture import Picture
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 CHECKED = bool(os.environ.get("LONG_TESTS"))
 """Whether specifications are held against the schema, which takes longer than to make them. Where

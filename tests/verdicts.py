@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 from figure_tables import Pairs, claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
 
+from anchorscope.statements import say, sentence
 from anchorscope.storage.files import write_csv
-from anchorscope.wording import say, sentence
 
 VERDICTS = ("yes", "no", "too few", "not measured", "by design")
 OF_SIGNAL = {"not measured": "no", "by design": "too few"}

@@ -20,7 +20,7 @@ from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.figures.figure_style import Series
-from anchorscope.wording import say, span
+from anchorscope.statements import say, span
 from validation.calibration import DEFAULT_READOUT
 from validation.requirements import CHECKS, OF_CELL, OF_MEAN
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from anchorscope import wording
+from anchorscope import statements
 from anchorscope.anchors import labels
 from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
@@ -16,10 +16,10 @@ from anchorscope.models import contents, families, loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.passes import partners
 from anchorscope.questions import datasets, hub, prompts, questions, reading, revisions
+from anchorscope.statements import say
 from anchorscope.storage.counts import in_words
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
-from anchorscope.wording import say
 from anchorscope.workflow import trials
 from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
@@ -199,7 +199,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
         yield Finding("ok", "dataset", usable)
         if config.conditions.crossed is not None:
             yield pairs(name, prepared.sampled, config)
-        if sentence := wording.too_small(counts.kept):
+        if sentence := statements.too_small(counts.kept):
             all_rows = counts.total <= samples(config, name)
             do = "Add rows." if all_rows else "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)

@@ -33,7 +33,7 @@ from anchorscope.figures.figure_picture import (
     small,
 )
 from anchorscope.figures.figure_style import Series
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 COLOURS = (
     *(draw.BLUE, draw.ORANGE, draw.GREEN, draw.PURPLE, draw.SKY, draw.RED),

@@ -7,7 +7,7 @@ import pandas as pd
 from anchorscope.detectors.registry import in_order, label_of
 from anchorscope.experiments.crossing.claims import YES
 from anchorscope.probes.strength import FLOORS
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 REFERENCES = {
     "every text model": tuple(FLOORS),

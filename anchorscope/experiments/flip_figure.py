@@ -15,7 +15,7 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import PERCENT, Axis
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, by_model
 from anchorscope.figures.figure_style import Series
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 GREY = "#9a9a9a"
 EXACT, RANDOM = "exact question tokens", "random question tokens"

@@ -28,7 +28,7 @@ from anchorscope.figures.figure_panel import Frame
 from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
 from anchorscope.figures.figure_style import Figure
 from anchorscope.passes.interventions import REGISTRY
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **draw.INTERVAL}
 DELTA_TIPS |= {"share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}

@@ -14,8 +14,8 @@ import pandas as pd
 
 from anchorscope.figures.figure_data import Pair, Request, cells_of
 from anchorscope.figures.figure_style import balanced
+from anchorscope.statements import say
 from anchorscope.storage.counts import NO_ANSWER
-from anchorscope.wording import say
 
 LINES = 4
 """Maximum number of lines in a caption."""

@@ -12,7 +12,7 @@ from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
 from anchorscope.passes.interventions import CLEAN, REGISTRY, blocked_arms
 from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 NEEDED = (
     "model dataset site position layer quantity estimate ci_low ci_high n signal headline"

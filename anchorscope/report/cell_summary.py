@@ -14,9 +14,9 @@ from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.report import run_facts
+from anchorscope.statements import ENDS, say
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
-from anchorscope.wording import ENDS, say
 from anchorscope.workflow.paths import TABLES
 
 Summary = Mapping[str, Any]

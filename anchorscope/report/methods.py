@@ -22,8 +22,8 @@ from anchorscope.experiments.crossing.claims import YES
 from anchorscope.probes.samples import MARGIN
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import Summary, summary
+from anchorscope.statements import say
 from anchorscope.storage import provenance
-from anchorscope.wording import say
 
 RESOURCES = Path(__file__).resolve().parents[2] / "resources" / "report"
 REFERENCES = RESOURCES / "references.bib"

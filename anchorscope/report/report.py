@@ -15,7 +15,7 @@ import yaml
 from jinja2 import Environment
 from markupsafe import Markup
 
-from anchorscope import wording
+from anchorscope import statements
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
 from anchorscope.detectors import verdict
@@ -26,9 +26,9 @@ from anchorscope.figures.figure_fit import size_of
 from anchorscope.report import methods, report_samples, run_facts
 from anchorscope.report.cell_summary import Summary, summary
 from anchorscope.report.methods import RESOURCES
+from anchorscope.statements import say
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv
-from anchorscope.wording import say
 from anchorscope.workflow.paths import TABLES
 from anchorscope.workflow.pictures import pictures
 
@@ -57,7 +57,7 @@ def build(config: Config) -> str:
 
 def _environment() -> Environment:
     """Return a Jinja environment that escapes the text of models, datasets and users."""
-    environment = wording.environment(RESOURCES, autoescape=True)
+    environment = statements.environment(RESOURCES, autoescape=True)
     environment.tests["known"] = lambda value: not pd.isna(value) and value != ""
     script = (RESOURCES / "tables.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()

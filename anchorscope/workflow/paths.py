@@ -206,7 +206,7 @@ class Paths:
     @property
     def words(self) -> str:
         """The file with the sentences on results."""
-        return str(Path(self.project, "anchorscope/wording.txt"))
+        return str(Path(self.project, "anchorscope/statements.txt"))
 
     @property
     def methods_words(self) -> str:

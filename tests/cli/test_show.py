@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 from figure_tables import claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
 
+from anchorscope.statements import say
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import read_csv, write_csv
-from anchorscope.wording import say
 
 COUNTS = Counts(100, 80, {"no answer anchor": 15, "prompt too long": 5})
 

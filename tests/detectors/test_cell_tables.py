@@ -16,8 +16,8 @@ from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.crossing.claims import LEAST_CLUSTERS, TOO_FEW
 from anchorscope.figures.figure_fit import as_svg
 from anchorscope.probes.intervals import auc
+from anchorscope.statements import say
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.wording import say
 
 BOOTSTRAP = Bootstrap(draws=50)
 NAMES = ("text", "question", "output", "before", "probe", "mass-mean", "mixture-of-probes")

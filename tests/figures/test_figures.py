@@ -31,8 +31,8 @@ from anchorscope.figures.figure_main import chart
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, style_of
 from anchorscope.passes.partners import LEAST_GOLD
+from anchorscope.statements import say
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.wording import say
 
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
 LLAMA = [("llama-3.2-1b", "Llama-3.2-1B"), ("llama-3.2-3b", "Llama-3.2-3B")]

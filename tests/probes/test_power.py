@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from anchorscope import wording
+from anchorscope import statements
 from anchorscope.probes import intervals, power
 from validation.simulations.power import TOWARDS, called
 
@@ -40,10 +40,12 @@ def test_least_n_and_least_gain_are_each_others_inverse(wrong: float) -> None:
 
 
 def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_is_not() -> None:
-    assert "4 rows are too few to detect anything." in (wording.too_small(4) or "")
-    assert re.search(r"300 rows, .* \.14 above .* About 2,\d00 rows", wording.too_small(300) or "")
-    assert wording.too_small(900) is None
-    said = wording.hopeless([0] * 30 + [1] * 270)
+    assert "4 rows are too few to detect anything." in (statements.too_small(4) or "")
+    assert re.search(
+        r"300 rows, .* \.14 above .* About 2,\d00 rows", statements.too_small(300) or ""
+    )
+    assert statements.too_small(900) is None
+    said = statements.hopeless([0] * 30 + [1] * 270)
     assert said and said.startswith("30 of 300 answers are right. With 300 answers, a signal")
-    assert wording.hopeless([0, 1] * 450) is None
-    assert wording.hopeless([1] * 300) is wording.hopeless([]) is None
+    assert statements.hopeless([0, 1] * 450) is None
+    assert statements.hopeless([1] * 300) is statements.hopeless([]) is None

@@ -15,8 +15,8 @@ from anchorscope.config.shipped import complete
 from anchorscope.experiments.crossing.claims import ON_PAIRS
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.report import methods
+from anchorscope.statements import say, sentence
 from anchorscope.storage.files import read_csv, read_json, write_json
-from anchorscope.wording import say, sentence
 from anchorscope.workflow.config import load
 
 LAYERS = 4

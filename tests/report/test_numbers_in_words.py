@@ -14,7 +14,7 @@ from report.test_verdicts import MODELS, NAMED, Tables, captions, config_of, pla
 from anchorscope.experiments.crossing.claims import ON_PAIRS
 from anchorscope.experiments.knockout.figure_evidence import evidence_chart
 from anchorscope.report import cell_summary, methods
-from anchorscope.wording import ends, figures, say
+from anchorscope.statements import ends, figures, say
 
 LEAST = 2001
 """No other number of a text is as large."""

@@ -18,10 +18,10 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
 from anchorscope.probes import samples
 from anchorscope.report import cell_summary, report, report_samples, run_facts
+from anchorscope.statements import say
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import UNSURE, Counts
 from anchorscope.storage.files import read_csv, write_csv, write_json, write_parquet
-from anchorscope.wording import say
 
 LAYERS, SAMPLES = 5, 72
 HOSTILE = (

@@ -15,7 +15,7 @@ from verdicts import VERDICTS, said_of
 from anchorscope.config.settings import Config
 from anchorscope.figures.figure_main import chart
 from anchorscope.report import cell_summary, methods
-from anchorscope.wording import ends, figures, say, sentence
+from anchorscope.statements import ends, figures, say, sentence
 
 MODELS = [(f"m{k}", f"Model {k}") for k in range(5)]
 DATASETS = [("d", "Data")]

@@ -3,7 +3,7 @@
 import pytest
 
 from anchorscope.experiments.crossing.claims import NOT_OWN
-from anchorscope.wording import say
+from anchorscope.statements import say
 from validation.simulations import claims
 
 

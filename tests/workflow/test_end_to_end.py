@@ -12,8 +12,8 @@ from workflow import Workspace
 from anchorscope.experiments.crossing.table import CLAIMS
 from anchorscope.passes import activations, interventions
 from anchorscope.probes.scores import COLUMNS as SCORES
+from anchorscope.statements import say
 from anchorscope.storage.files import read_csv, read_json, read_parquet
-from anchorscope.wording import say
 
 CELL = "tiny-llama/tiny-world"
 LAYERS = 4

@@ -8,7 +8,7 @@ from anchorscope.experiments.flip_figure import Words
 from anchorscope.figures import figure_notes as notes, figure_panel, figure_style as draw
 from anchorscope.figures.figure_axis import axis_of
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 LEFT_OUT, BLOCKED = "question left out", "every question token blocked"
 WORDS = Words(

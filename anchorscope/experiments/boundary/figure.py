@@ -6,7 +6,7 @@ from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
 from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
 from anchorscope.figures.figure_axis import PERCENT, Axis
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 REFUSED = Axis("Refused (%)", PERCENT)
 TIPS = draw.LAYER | {

@@ -15,7 +15,7 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import auc_axis, axis_of
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.figure_style import Series
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 AUCS = {
     "probe_auc": Series("AUC: probe", draw.INK, [1, 0], "circle"),

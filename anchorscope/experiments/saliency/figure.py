@@ -18,7 +18,7 @@ from anchorscope.figures.figure_picture import (
     by_model,
 )
 from anchorscope.figures.figure_style import Series
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 GROUPS = {
     "Q": Series("Q-Anchored", draw.BLUE, [1, 0], None),

@@ -20,7 +20,7 @@ from anchorscope.figures import (
 from anchorscope.figures.figure_axis import Axis
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.figure_style import Style
-from anchorscope.wording import say, span
+from anchorscope.statements import say, span
 
 NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
 HEIGHT = 1.5

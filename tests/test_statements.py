@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from workflow import PROJECT
 
-from anchorscope import wording
+from anchorscope import statements
 from anchorscope.experiments.crossing.claims import ON_PAIRS
 from anchorscope.probes.strength import FLOORS
-from anchorscope.wording import say
+from anchorscope.statements import say
 
 TOLD: dict[str, Any] = {
     "verdict": "yes", "reason": "", "p": 0.0004, "n": 120, "value": 0.524, "low": 0.31, "high": 0.7
@@ -230,7 +230,7 @@ EXAMPLES: dict[str, Examples] = {
 }  # fmt: skip
 COMPOSED = {"cell", "screen", "methods"}
 """Texts of many sentences, which the tests of the report, of `show` and of methods read."""
-SOURCE = (PROJECT / "anchorscope/wording.txt").read_text(encoding="utf-8")
+SOURCE = (PROJECT / "anchorscope/statements.txt").read_text(encoding="utf-8")
 CASES = [(name, *one) for name, examples in EXAMPLES.items() for one in examples]
 
 
@@ -257,7 +257,7 @@ def test_every_sentence_has_an_example_and_is_used() -> None:
 
 
 def test_a_sentence_is_plain_text_in_a_page_too() -> None:
-    page = wording.environment(autoescape=True).get_template("wording.txt").module
+    page = statements.environment(autoescape=True).get_template("statements.txt").module
     said: Any = page
     assert said.beating("<b>", [], 1) == "Methods significantly above &lt;b&gt;: none."
     assert said.evidence("interaction", TOLD).endswith("p &lt; 0.001")

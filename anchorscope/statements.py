@@ -1,4 +1,4 @@
-"""Sentences about results, from the macros of `wording.txt`, and the format of their numbers."""
+"""Sentences about results, from the macros of `statements.txt`, and the format of their numbers."""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -46,7 +46,7 @@ def span(values: Iterable[float], factor: float = 1) -> str:
 
 
 def environment(*folders: Path, autoescape: bool = False) -> Environment:
-    """Return Jinja's environment for `wording.txt` and the templates in `folders`.
+    """Return Jinja's environment for `statements.txt` and the templates in `folders`.
 
     Its filters format numbers and sentences. An undefined name raises an error.
     """
@@ -61,8 +61,8 @@ def environment(*folders: Path, autoescape: bool = False) -> Environment:
     return found
 
 
-say: Any = environment().get_template("wording.txt").module
-"""The sentences: each macro of `wording.txt` as a method, each of its constants as an attribute."""
+say: Any = environment().get_template("statements.txt").module
+"""The sentences: macros of `statements.txt` as methods, its constants as attributes."""
 
 
 def too_small(n: int, wrong: float = 0.5, unit: str = "rows") -> str | None:
