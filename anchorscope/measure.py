@@ -97,7 +97,7 @@ class Measured:
         return f"{picture}<p>{html.escape(self._in_words)}</p>{rows}"
 
     def detector(self, readout: str | None = None) -> Detector:
-        """Return the detector of a read-out, by default the first, to score other answers.
+        """Return the detector of `readout`, by default the first measured. It scores other answers.
 
         Raises:
             AnchorscopeError: The read-out was not measured, or its probes are not calibrated.
@@ -184,8 +184,8 @@ def measure(
         table: A frame, or a list of dicts, with a row for each question. Its columns are
             `question`, `answers` (a text or a list), and any other field that the config allows for
             a dataset. Further columns are ignored.
-        prompt: Name of the prompt style, see `styles.STYLES`. The default is `few_shot`; a
-            tokenizer with a chat template has no default.
+        prompt: Name of the prompt style, see `styles.STYLES`. The default is `few_shot`. If
+            the tokenizer has a chat template, `prompt` is required.
         examples: Worked examples for styles that show them, rows of the same columns. Rows that
             share a question or subject with `table` are left out. By default a tenth of `table`, at
             most 20 rows, is held back for examples and not measured.

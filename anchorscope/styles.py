@@ -1,4 +1,4 @@
-"""Prompt styles: the text around a question, and the end of its answer. One record per style.
+"""Prompt styles. Each is a record: the text around a question, and what ends the answer.
 
 To add a style, add a record here. All other code (prompts, generation, the closing token, the
 config's choices) reads these records.
@@ -93,8 +93,8 @@ class TextStyle:
 class ChatStyle:
     """The tokenizer's chat template with thinking switched off.
 
-    Worked examples are shown as earlier turns. The assistant's last turn then begins with
-    `opening`, as its turns in the examples do.
+    Worked examples are shown as earlier turns, in which the assistant begins with `opening`. The
+    turn that the model completes then begins with `opening`, too.
     """
 
     name: str
@@ -251,7 +251,7 @@ def _render(
 ) -> str:
     """Render turns with the chat template, up to the place where the model continues.
 
-    `open_turn` starts a new assistant's turn there. `begun` leaves the last turn open instead.
+    `open_turn` starts a new assistant's turn there. With `begun`, the last turn goes on instead.
     """
     template = getattr(tokenizer, "chat_template", None)
     if not template:

@@ -4,9 +4,9 @@ The finder does not see gold answers. It uses one procedure for every reply: ski
 and a repeated question, then take the first of these that applies:
 
 1. a "yes" or "no" at the start, if the question asks for it;
-2. the only new date or number (not in the question), if the question asks "when" or "how many";
-3. the words after the first is/was/are/were, up to a relative clause or preposition and without
-   an opening "called" or "born in", unless a new name or number stands before the verb;
+2. if the question asks "when" or "how many", the only date or number that is not in the question;
+3. the words after the first is/was/are/were, if no new name or number precedes the verb. They begin
+   after a "called" or "born in", and end before a relative clause or preposition;
 4. everything up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").
 
 Articles, quotation marks and closing punctuation are removed. Prompts show how short an answer
@@ -198,7 +198,7 @@ def _refuses(sentence: str, text: str, question: str) -> bool:
 
 
 def _echoes(reply: str, start: int, anchor: Anchor, question: str) -> bool:
-    """Return whether the answer's sentence repeats the question and adds nothing."""
+    """Return whether the sentence around `anchor` only repeats the question."""
     text, end = reply[anchor.start : anchor.end], sentence_end(reply, anchor.start)
     said, asked = _stems(reply[start:end]), _stems(question)
     asks = reply.startswith("?", end)
@@ -263,7 +263,7 @@ def _cut(reply: str, start: int) -> int:
 
 
 def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
-    """If the question asks for a date or number, find the only one that the sentence adds."""
+    """Find the date or number that the question asks for (rule 2 of the module)."""
     end = sentence_end(reply, start)
     by_number = _ASKS_NUMBER.search(question) and _CLAUSE.search(reply, start, end)
     pattern = english.DATE if _ASKS_DATE.search(question) else english.NUMBER if by_number else None
@@ -280,7 +280,7 @@ def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
 
 
 def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
-    """Find the answer after the first copula if the words before the copula are no answer."""
+    """Find the answer after the first is/was/are/were (rule 3 of the module)."""
     copula = _COPULA.search(_hidden(reply), start, sentence_end(reply, start))
     if copula is None or _WITHIN.search(reply, start, copula.start()):
         return None
@@ -318,7 +318,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _without_quotes(text: str, start: int, end: int) -> tuple[int, int]:
-    """Trim an outer pair of quotation marks or brackets, or an edge mark without a partner."""
+    """Trim an outer pair of quotes or brackets, or an unpaired one at an edge: "(Rome" → "Rome"."""
     if start >= end:
         return start, end
     first, last, inside = text[start], text[end - 1], text[start + 1 : end - 1]
@@ -343,7 +343,7 @@ def _sure(text: str, question: str, *, repeated: int = 1) -> bool:
 
 
 def _in_small(text: str) -> bool:
-    """Return whether a text looks unlike a title: most words after the first have no capital."""
+    """Return whether a text has few capitals: "the king", "Paris", but not "Poor Old Lu"."""
     words = text.split()
     return words[0].islower() or 2 * sum(w[0].isupper() for w in words[1:]) < len(words)
 
@@ -359,7 +359,7 @@ def _adds(text: str, question: str) -> bool:
 
 
 def _stems(text: str, *, function: bool = False) -> frozenset[str]:
-    """Return the words of a text without endings. `function` includes function words."""
+    """Return the words of a text, each without its ending. `function` includes function words."""
     words = [word.lower().replace("’", "'").removesuffix("'s") for word in _WORD.findall(text)]
     chosen = [word for word in words if function or word not in english.FUNCTION]
     return frozenset(_ENDING.sub("", part) for word in chosen for part in word.split("-"))

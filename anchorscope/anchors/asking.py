@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"\d")
 def kind_of(answer: str) -> str:
     """Return the kind of an answer, one of `KINDS`.
 
-    An answer with a digit is a "number". Others with a capital, except yes and no, are a "name".
+    A "number" has a digit. A "name" has a capital but no digit, and is not "Yes" or "No".
     """
     if _NUMBER.search(answer):
         return "number"

@@ -3,8 +3,8 @@
 Both texts are normalised as in SQuAD. Further rules, which SQuAD lacks, cover the order of a date,
 spaces between initials, accents, signs in numbers, a number spelt twice ("twelve (12)"), and the
 forms that `spelling` unifies. Gold answers are trimmed like answers. Words that an answer denies do
-not count. In a script without spaces between words, a word ends at a change of script, at
-punctuation, and before and after a particle or the like (`_JOINTS`).
+not count. Some scripts put no spaces between words. There, a word ends where the script changes, at
+punctuation, and next to a joining character such as a particle (`_JOINTS`).
 """
 
 import re
@@ -93,12 +93,12 @@ def judge(reply: str, question: str, golds: Iterable[str]) -> bool:
 
 
 def matches(answer: str, golds: Iterable[str]) -> bool:
-    """Return whether the answer equals a gold, or contains a long enough one as whole words.
+    """Return whether the answer equals a gold, or contains it as whole words (see `_long_enough`).
 
-    Both sides are normalised and compared, then compared again after `respell`. Each gold is tried
-    unchanged and `trimmed` like E_A. A remark in brackets is trimmed only from the first gold. In
-    the aliases after it, such a remark tells meanings apart: "Jim Grant (author)". Denied words of
-    the answer ("not Paris") match no gold, unless the gold has a denial, too ("Not Fade Away").
+    Both texts are normalised and compared, then compared again after `respell`. Each gold is tried
+    twice: unchanged, and `trimmed` like E_A. A remark in brackets is trimmed from the first gold
+    only. The other golds are aliases, whose remarks tell meanings apart: "Jim Grant (author)".
+    Denied words of the answer ("not Paris") match only golds with a denial ("Not Fade Away").
     """
     spans = ((gold, trimmed(gold, bracket=place == 0)) for place, gold in enumerate(golds))
     forms = ((gold, gold[slice(*span)]) for gold, span in spans)
@@ -118,7 +118,7 @@ def says_something(gold: str) -> bool:
 
 
 def _says(claimed: str, answer: str, gold: str) -> bool:
-    """Return whether an answer equals a normalised gold, or claims it within a longer text."""
+    """Return whether `answer` equals `gold`, or `claimed` (its undenied words) contains `gold`."""
     readings = _readings(claimed)
     if any(_equal(text, gold) for text in (_normalise(answer), *readings)):
         return True
@@ -126,7 +126,6 @@ def _says(claimed: str, answer: str, gold: str) -> bool:
 
 
 def _equal(answer: str, gold: str) -> bool:
-    """Return whether two normalised texts are equal except for spaces, and not empty."""
     return bool(gold) and _SPACES.sub("", answer) == _SPACES.sub("", gold)
 
 
@@ -164,7 +163,7 @@ def _readings(answer: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _without_denials(answer: str) -> str:
-    """Remove denied words: in each clause, all from the first word that denies to the end.
+    """Remove from each clause the first word that denies, and all words after it.
 
     "X is not Y" loses X as well, since the model gives neither X nor Y as its answer.
     """
@@ -205,7 +204,7 @@ def _contains_unspaced(answer: str, gold: str) -> bool:
 
 
 def _word_ends(text: str, place: int) -> bool:
-    """Return whether a word may end, or begin, between two characters of a normalised text."""
+    """Return whether a word may begin or end between text[place - 1] and text[place]."""
     if place in (0, len(text)) or " " in text[place - 1 : place + 1]:
         return True
     before, after = text[place - 1], text[place]

@@ -58,7 +58,7 @@ def _quoted(question: str) -> Iterator[Span]:
 
 
 def _names(words: Sequence[Word], cased: bool) -> Iterator[Span]:
-    """Yield runs of capitalised words, joined over small words such as `of the`."""
+    """Yield runs of capitalised words. A run may contain small words: `War of the Worlds`."""
     last = -1
     for i in range(len(words) if cased else 0):
         if i > last and _begins_name(words, i):

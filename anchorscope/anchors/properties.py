@@ -1,6 +1,7 @@
-"""Find the words that ask for the property, and the names in a query, a question without capitals.
+"""Find the words that ask for the property and, in a query, the names.
 
-Verbs, prepositions and words before titles show where a name ends: `who wrote emma in 1815`.
+A query is a question without capitals. Verbs, prepositions and words before titles show where its
+names end: `who wrote emma in 1815`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,10 +16,10 @@ LONGEST_NAME = 0.8  # largest share of a question's words in one phrase
 def property_candidates(
     words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
 ) -> list[Span]:
-    """Return spans outside the names `taken`: of words that ask for the property, and of the rest.
+    """Return spans of the words that ask for the property, and of the other words.
 
-    With `with_subject`, no name is the subject, so the rest becomes possible subjects. Without it,
-    the rest becomes property spans of the lowest rank.
+    `taken` are names found before; they get no span. With `with_subject`, the other words become
+    possible subjects. Without it, they become property spans of the lowest rank.
     """
     free = {i for i, w in enumerate(words) if is_free(Span(w.start, w.end, "", ""), taken)}
     property_words = _property_words(words, free)
@@ -57,7 +58,7 @@ def _property_words(words: Sequence[Word], free: Collection[int]) -> set[int]:
 
 
 def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
-    """Return whether word i is a verb of the question, not a word of a title in small letters."""
+    """Return whether word i is a verb of the question, rather than of a title in small letters."""
     if not verblike(words[i]):
         return False
     last = i + 1 == len(words)
@@ -65,7 +66,7 @@ def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
 
 
 def _question_word(words: Sequence[Word]) -> int | None:
-    """Return the index of the question word at the start, else of the last one, or None."""
+    """Return the index of the opening question word, else of the last one, else None."""
     places = [i for i, word in enumerate(words) if word.lower in english.WH]
     opening = [i for i in places if i < 2 and all(w.function for w in words[:i])]
     return next(iter(opening or places[-1:]), None)
@@ -111,7 +112,7 @@ def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> b
 
 
 def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
-    """Group neighbouring words with the same rule into runs of indices, cut at punctuation."""
+    """Group the indices in `rules` into runs of neighbours with one rule, cut at punctuation."""
     runs: list[list[int]] = []
     for i in sorted(rules):
         if not words[i].breaks and rules.get(i - 1) == rules[i]:
@@ -134,16 +135,16 @@ def verblike(word: Word) -> bool:
 
 
 def acts(word: Word) -> bool:
-    """Return whether a word may be a verb in a query. Some may be nouns elsewhere: "stop"."""
+    """Return whether a word may be a verb in a query, even if it can be a noun, too: "stop"."""
     stem = word.lower.removesuffix("s").removesuffix("ing")
     return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(english.QUERY_VERBS)
 
 
 def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range], set[int]]:
-    """Return the index range of each phrase, and the indices of the verbs between phrases.
+    """Return (phrases, verbs) outside `taken`: phrases are index ranges, verbs are indices.
 
-    The subjects of verbs come first, then the other phrases from the longest to the shortest.
-    Phrases of more than half of the words come last. Words `taken` are left out.
+    Subjects of verbs come first. Other phrases follow, longer ones first. Phrases of more than half
+    of the question's words come last.
     """
     subjects: list[range] = []
     others: list[range] = []
@@ -164,7 +165,7 @@ def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range]
 
 
 def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], list[range], set[int]]:
-    """Split a stretch: return its subject (at most one phrase), its other phrases, its verbs."""
+    """Split words [start, end) into (subject, other phrases, verbs). The subject may be empty."""
     before_title = range(start, _title(words, start, end))
     opening = next((i for i in before_title if words[i].lower in english.AUXILIARIES), None)
     verb = None if opening is None else _main_verb(words, opening, end)
@@ -184,7 +185,7 @@ def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], lis
 
 
 def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the stretches [start, end) of words between punctuation and the words taken."""
+    """Cut the words at punctuation and at words in `taken`; yield each stretch [start, end)."""
     start = 0
     for i in range(len(words) + 1):
         if i == len(words) or i in taken or words[i].breaks:
@@ -216,7 +217,7 @@ def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
 
 
 def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
-    """Cut a stretch into phrases (see `_cuts`). A title at its end (see `_title`) stays whole."""
+    """Cut a stretch into phrases, see `_cuts`. A title that ends the stretch stays whole."""
     title = _title(words, start, end)
     cuts = [i for i in range(start, title) if _cuts(words, i)]
     inner = [range(a, b) for a, b in pairwise([start, *cuts, title])]
@@ -293,12 +294,11 @@ def _closes(words: Sequence[Word], i: int) -> bool:
 
 
 def _has_content_in_query(words: Sequence[Word], i: int) -> bool:
-    """Return whether word i has content. In a query, `us` is the country."""
     return words[i].content or words[i].lower == "us"
 
 
 def _short(words: Sequence[Word], run: range) -> list[range]:
-    """Cut a run in two at `of`, `to`, `with` or `and` if it holds most words of the question."""
+    """If a run holds most words of the question, cut it in two at `of`, `to`, `with` or `and`."""
     if len(run) <= LONGEST_NAME * len(words):
         return [run]
     for joint in ("of", "to", "with", "and"):

@@ -50,9 +50,9 @@ def find(
 
     Args:
         question: The text of the question.
-        subject: Name of the subject. If it occurs in the question, all its occurrences and the
-            property are marked, with no limit on the number of words. Otherwise the offline finder
-            marks at most half of the words (see `within_half`).
+        subject: Name of the subject. If the question contains it, its occurrences and the property
+            are marked, however many words they have. Otherwise the offline finder marks at most
+            half of the words (see `within_half`).
         property: Name of the property.
         titles: Titles of the row, for instance of its supporting articles.
         own: The user's own anchors, see `own_spans`. With them, no finder runs.
@@ -110,12 +110,12 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
 
     An entry is a text, a pair [start, end] of characters, or a mapping. A mapping has `text`, or
     `start` and `end`, and optionally `role` (`subject`, the default, or `property`). A text marks
-    its first occurrence that no earlier entry has taken. It is searched as whole words, else as
-    parts of words; in its own case, else in any case. White space at edges is left out.
+    its first occurrence that no earlier entry has taken. The search tries whole words, then parts
+    of words, each first in the text's own case, then in any. White space at edges is left out.
 
     Returns:
-        The spans in order, overlapping ones united under the role of the first; and
-        (reason, entry) of each entry that marks nothing.
+        (spans, failed): `spans` are in order; if some overlap, one span replaces them, with the
+        role of the first. `failed` has (reason, entry) for each entry that marks nothing.
     """
     spans: list[Span] = []
     failed: list[tuple[str, Any]] = []
@@ -148,7 +148,6 @@ def _place(question: str, target: Any, taken: Sequence[Span]) -> tuple[int, int]
 
 
 def _text_places(question: str, text: str) -> list[tuple[int, int]]:
-    """Find a text as whole words, else anywhere; in its own case, else in any case."""
     if places := occurrences(question, text):
         return places
     for flags in (0, re.IGNORECASE) if text else ():
@@ -162,12 +161,12 @@ def _is_whole(number: Any) -> bool:
 
 
 def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]) -> list[Span]:
-    """Return the best candidates that fit into half of the question's words, in order.
+    """Choose spans, the best first, up to half of the question's words; return them in order.
 
-    A name is kept whole or not at all. Only the first name may exceed half of the words. If it
-    exceeds the share `LONGEST_NAME`, only its first content words are kept. A phrase that asks for
-    the property is cut to its last words, until E_Q has at most half of the question's words and
-    estimated tokens. A random knockout of as many other tokens is then possible.
+    A name that does not fit is left out. Only the first name may exceed half of the words; beyond
+    the share `LONGEST_NAME`, it is cut to its first content words. A phrase that asks for the
+    property loses words at its front, until E_Q has at most half of the question's words and
+    half of its estimated tokens. Enough other tokens are then left for the random knockout.
     """
     starts, ends = zip(*word_places(question), strict=True)
 
@@ -218,8 +217,8 @@ def _tail(
 ) -> list[Span]:
     """Return the longest end of a span that fits into `pieces` estimated tokens.
 
-    English puts the head of a noun phrase at its end. If even the last word alone is too long,
-    return nothing if `others` were chosen before, else this word.
+    English puts the head of a noun phrase at its end. If no `others` were chosen before, the last
+    word is kept even if it is too long.
     """
     for word in words:
         if _pieces(question[word.start : span.end]) <= pieces:
@@ -228,7 +227,7 @@ def _tail(
 
 
 def _thinned(question: str, span: Span, words: Sequence[Word], room: int) -> list[Span]:
-    """Return the first `room` content words of a name that is too long, as spans."""
+    """Shorten a name to its first `room` content words, and return these as spans."""
     inside = _inside(span, words)
     kept = [w for w in inside if not w.function][:room] or inside[:room]
     parts: list[Span] = []

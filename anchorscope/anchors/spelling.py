@@ -52,7 +52,7 @@ SCALE = either(_SCALES)
 
 
 def _number(words: re.Match[str]) -> str:
-    """Turn a number in words, up to 99, into digits: "forty-two" → "42", "first" → "1th"."""
+    """Turn a number in words, up to 99, into digits. All ordinals get "th": "first" → "1th"."""
     parts = re.split(r"[\s-]", words[0].lower())
     value = sum(_CARDINALS.get(part) or _ORDINALS.get(part, 0) for part in parts)
     return f"{value}th" if parts[-1] in _ORDINALS else str(value)
@@ -108,7 +108,7 @@ def folded(text: str) -> str:
 def keep_signs(text: str) -> str:
     """Replace signs in numbers ("1.5", "-5") and names ("C#") by symbols that are no punctuation.
 
-    These texts then still differ from "15", "5" and "C" after punctuation is removed.
+    So after punctuation is removed, "1.5" still differs from "15", and "C#" from "C".
     """
     for pattern, sign in _SIGNS:
         text = pattern.sub(sign, text)

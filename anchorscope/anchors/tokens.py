@@ -83,7 +83,7 @@ def span_tokens(tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Off
 
 
 def overlapping(text: str, offsets: Offsets, start: int, end: int) -> tuple[int, ...]:
-    """Return the indices from the first to the last token with visible text in text[start:end]."""
+    """Return indices from the first to the last token that has visible text in text[start:end]."""
     inside = [
         index
         for index, (a, b) in enumerate(offsets)
@@ -95,7 +95,7 @@ def overlapping(text: str, offsets: Offsets, start: int, end: int) -> tuple[int,
 def char_spans(
     tokenizer: PreTrainedTokenizerFast, ids: Sequence[int], context: Sequence[int] = ()
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Decode token by token; return the text of `ids` and the characters [start, end) of each.
+    """Decode `ids` one by one. Return their text, and the characters [start, end) of each id.
 
     A character whose bytes lie in several tokens belongs to each of them. `context` holds the last
     few tokens before `ids`. Some decoders drop a space at the start of a text. With `context`, the
@@ -126,7 +126,7 @@ def char_spans(
 
 
 def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
-    """Return the token ids of `text` after other text, without start token or dummy prefix.
+    """Tokenize `text` as a continuation of other text: no start token, no dummy prefix.
 
     Raises:
         ValueError: The tokenizer has no tokens for the text.
@@ -156,10 +156,10 @@ def cut(
     spans: Offsets,
     context: Sequence[int],
 ) -> tuple[int, ...] | None:
-    """Shorten `ids` so that they decode to `text`, the beginning of what they decode to now.
+    """Shorten `ids` so that they decode to `text`, a prefix of the text that they decode to now.
 
     If `text` ends inside a token, as few ids as possible are replaced at the end. Return None if no
-    ids decode to exactly `text`. For `spans` and `context` see `char_spans`.
+    ids decode to exactly `text`. `spans` come from `char_spans(tokenizer, ids, context)`.
     """
     last = max(index for index, (start, _) in enumerate(spans) if start < len(text))
     for first in range(last, -1, -1):  # not every tokenizer can encode the end of a word alone
@@ -170,7 +170,7 @@ def cut(
 
 
 def _rebuilt(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
-    """Rebuild offsets by decoding token by token; all are empty if the decoded text differs."""
+    """Rebuild offsets by decoding token by token. If the decoded text differs, all are (0, 0)."""
     decoded, spans = char_spans(tokenizer, encoded.ids)
     for text in (encoded.text, encoded.text.lstrip()):  # some decoders drop the first space
         if (place := decoded.find(text)) >= 0:  # special tokens stand before it

@@ -38,12 +38,12 @@ class Span:
 
     @property
     def rank(self) -> int:
-        """Rank of the rule that found the span; lower goes first if there is no room for all."""
+        """Rank of the rule that found the span. Spans of lower rank are chosen first."""
         return RULES.index(self.found_by)
 
 
 def united(spans: Iterable[Span]) -> list[Span]:
-    """Unite overlapping spans, with role and rule of the surest one, and return all in order."""
+    """Unite overlapping spans, and sort. A union has the role and the rule of its surest span."""
     merged: list[Span] = []
     for span in sorted(spans, key=lambda s: (s.start, s.rank)):
         if merged and span.start < merged[-1].end:
@@ -89,7 +89,7 @@ class Word:
 
     @property
     def content(self) -> bool:
-        """Return whether the word is neither a function word nor a light word."""
+        """Return whether the word is neither a function word nor a light one ("name", "kind")."""
         return self.lower not in FUNCTION and self.lower not in LIGHT
 
     @property
@@ -99,7 +99,7 @@ class Word:
 
 
 def word_count(question: str) -> int:
-    """Return the number of words of `word_places` that contain a letter or digit."""
+    """Count the words (see `word_places`) that contain a letter or digit."""
     return sum(any(c.isalnum() for c in question[a:b]) for a, b in word_places(question))
 
 
@@ -136,7 +136,7 @@ def words_of(question: str) -> tuple[Word, ...]:
 
 
 def _joins(text: str, between: str) -> bool:
-    """Return whether a name may go on with `text` after a break: "Trek: First", "Palmer, Jr."."""
+    """Return whether a name may go on with `text` after the text `between`: "Palmer, Jr."."""
     if between == ": ":
         return text[:1].isupper()
     return between == ", " and (text.lower() in RANKS or bool(_ORDINAL.fullmatch(text)))
@@ -177,7 +177,7 @@ def _letterlike(char: str) -> bool:
 
 
 def case_tells(words: Sequence[Word]) -> bool:
-    """Return whether capitals mark names: not in `who wrote hamlet`, nor in `Who Wrote Hamlet`."""
+    """Return whether capitals can mark names: in `Who wrote Hamlet`, not in `Who Wrote Hamlet`."""
     inner = [w for w in words if not w.first and any(c.isalpha() for c in w.lower)]
     return any(not w.capital for w in inner) or len(inner) < 2
 

@@ -159,7 +159,7 @@ class RowCells:
         return text and text.strip()
 
     def _verbatim(self, name: str, value: Any, number: bool = False) -> str | None:
-        """Return a text unchanged, or with `number` a number as text; None if the cell is empty."""
+        """Return the cell's text unchanged; None if it is empty. `number` also allows a number."""
         if _is_empty(value):
             return None
         if number and isinstance(value, int | float) and not isinstance(value, bool):
@@ -180,7 +180,7 @@ class RowCells:
 
 
 def column_paths(fields: Fields) -> Iterator[tuple[str, str]]:
-    """Yield the name in the schema and the dotted path of every column that is read."""
+    """Yield (name in the schema, dotted path) of every column that is read."""
     for name, paths in fields.items():
         for path in [paths] if isinstance(paths, str) else paths or []:
             yield name, path
@@ -218,7 +218,7 @@ def _has(row: Row, path: str) -> bool:
 
 
 def value_at(row: Any, path: str, missing: Any = None) -> Any:
-    """Return the value at a dotted path. A list of records gives the list of their values."""
+    """Return the value at a dotted `path`; for a list of rows, the list of their values."""
     if isinstance(row, list):
         return [value_at(item, path, missing) for item in row]
     if not isinstance(row, Mapping):

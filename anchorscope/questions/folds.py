@@ -43,7 +43,7 @@ def components(*columns: Sequence[object]) -> np.ndarray:
 
 
 def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndarray:
-    """Return the bootstrap cluster of each row, int64 [n]: by subject, else by question."""
+    """Return int64 [n], the bootstrap cluster of each row: its subject, else its question."""
     subject, question = (
         pd.Series([key(text) for text in texts], dtype="str") for texts in (subjects, questions)
     )
@@ -52,7 +52,7 @@ def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndar
 
 
 def linked(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
-    """Return whether each answer shares its question or subject (`key`) with `others`, bool [n]."""
+    """Return a bool mask [n]: which `answers` share a question or subject `key` with `others`."""
     shared = np.zeros(len(answers), dtype=bool)
     for column in ("question", "subject"):
         theirs = {key(text) for text in others[column]} - {None}
@@ -61,10 +61,10 @@ def linked(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
 
 
 def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
-    """Name each row's connected component by the smallest `key` of its rows' texts, object [n].
+    """Return object [n], a name for each row's component: the smallest `key` of its `texts`.
 
-    Rows are linked by `components(texts, *columns)`. Equal texts link rows, so no two components
-    share a name.
+    `components(texts, *columns)` links the rows. Rows of equal `texts` are in one component, so no
+    two components share a name.
     """
     keys = pd.Series([key(text) or "" for text in texts], dtype=object)
     return keys.groupby(components(texts, *columns)).transform("min").to_numpy(object)
@@ -75,10 +75,10 @@ def assign(
 ) -> tuple[np.ndarray, int]:
     """Assign a fold to each sample.
 
-    A fold is a hash of seed, salt and component name. Other samples affect only the salt: the first
-    of 0, 1, 2, … for which right and wrong answers lie both inside and outside of every fold. With
-    too few components for that, it suffices that no fold is empty, and that right and wrong answers
-    lie outside of every fold, for training.
+    A fold is a hash of seed, salt and component name. Other samples affect only the salt. The salt
+    is the first of 0, 1, 2, … that gives every fold right and wrong answers, and leaves right and
+    wrong answers outside it for training. With too few components, a fold may have answers of one
+    class only, but is never empty.
 
     Args:
         component: Name of each sample's component, [n].

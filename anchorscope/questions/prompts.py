@@ -59,12 +59,12 @@ def build(
         anchors: Parts of E_Q, `subject+property` or `subject`.
         examples: Maximum number of worked examples.
         seed: Seed of the choice of examples.
-        around: Relation → text around its questions, instead of the style's text. A relation that
-            is missing here gets the first text.
+        around: Relation → text to put around its questions, in place of the style's text. A
+            relation without an entry gets the first entry's text.
 
     Returns:
-        A table with the columns `COLUMNS` and a row per question; and its counts. Their notes give
-        the number of questions in which each rule found spans.
+        (table, counts): the table has the columns `COLUMNS` and a row per question. The notes of
+        the counts say in how many questions each rule found spans.
 
     Raises:
         AnchorscopeError: The style is unknown, there is no example to show, there is no chat
@@ -91,7 +91,7 @@ def build(
 
 
 def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFrame:
-    """Return the first `limit` questions, without metadata and anchors if `finder` is `offline`."""
+    """Return the first `limit` questions. If `finder` is `offline`, hide metadata and anchors."""
     questions = sampled.head(limit) if limit else sampled
     if finder == "offline":
         unknown: dict[str, Any] = dict.fromkeys(("subject", "property", "anchors"))
@@ -141,9 +141,9 @@ def _shown(
 
 
 def without_question(row: Mapping[Any, Any], style: str) -> str:
-    r"""Return the prompt of a row of `build`'s table without its question: `Q: A:`, `Q:\nA:`.
+    r"""Return the prompt in `row` without the question, such as `Q: A:` or `Q:\nA:`.
 
-    A `chat` prompt gets an empty last user message, without the instruction.
+    `row` is one of `build`'s table. A `chat` prompt keeps an empty user message, no instruction.
     """
     before, after = row["prompt"][: row["question_start"]], row["prompt"][row["question_end"] :]
     return style_of(style).without_question(before, after)

@@ -50,16 +50,16 @@ def normalise(
 ) -> tuple[pd.DataFrame, Counts]:
     """Convert rows to the questions' table: one row for each different question and response.
 
-    Questions are equal if their `folded_text` is. All rows of a question share its gold answers and
-    titles, which are united, and its largest popularity. Different responses stay separate rows. Of
-    rows with the same question and response, the one with the smallest id is kept, verbatim, and
-    its `folded` counts the others.
+    Questions are equal if their `folded_text` is. Each row of a question gets the gold answers and
+    titles of all its rows, and their largest popularity. Different responses stay separate rows.
+    If rows have the same question and response, only the row with the smallest id is kept,
+    verbatim. Its `folded` counts the others.
 
     A row keeps the dataset's id if the id is not empty and occurs once. Else the id is a hash of
     the question, and of the response if the question has several. A row without a usable gold
     answer is dropped, unless it has its own response and label, or `unlabelled` is set. A user's
     own anchors become entries of `start`, `end` and `role` in the kept text. `anchors` is None if
-    the row names no anchors, and an empty list if the question contains none of those named.
+    the row names no anchors, and empty if the question contains none of the named anchors.
 
     Args:
         rows: Rows of the dataset.
@@ -98,11 +98,11 @@ def normalise(
 def sample(
     frame: pd.DataFrame, size: int | None, seed: int, *, hold_back: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Draw `size` questions (None: all), and `candidates` for worked examples from the rest.
+    """Draw `size` questions (None: all). Return them, and `candidates` from the other rows.
 
     The draw depends on ids and seed only, not on the order of rows. A smaller sample is the
-    beginning of a larger one with the same seed. `hold_back` leaves at least `HELD_BACK` rows (at
-    most a tenth of all) outside the sample.
+    beginning of a larger one with the same seed. `hold_back` keeps `HELD_BACK` rows, or
+    a tenth of all rows if that is fewer, outside the sample.
     """
     ordered = _shuffled(frame, seed)
     held = min(HELD_BACK, len(ordered) // 10) if hold_back else 0
@@ -116,8 +116,8 @@ def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataF
 
     A candidate shares no question or subject with the sample, and no question with another
     candidate. Texts are compared by letters and digits only, as for folds. A row's subjects are its
-    `subject` and `titles`. If it has no `subject`, the names that the offline finder marks count,
-    too. Rows without gold answers are left out.
+    `subject` and `titles`. In a row without `subject`, the offline finder marks further subjects.
+    Rows without gold answers are left out.
     """
     questions = {key(text) for text in sampled["question"]}
     subjects = {name for row in sampled.to_dict("records") for name in _subjects(row)}
@@ -160,7 +160,7 @@ def _unusable(entry: Mapping[str, Any], unlabelled: bool) -> str | None:
 
 
 def _usable_ids(cells: Iterable[RowCells], notes: Counter[str]) -> list[str | None]:
-    """Return the id of each row, or None if it is missing or shared, and count these rows."""
+    """Return the id of each row. A missing or shared id becomes None, and is counted in `notes`."""
     ids = [cell.text("id", number=True) for cell in cells]
     times = Counter(ids)
     if missing := times.pop(None, 0):

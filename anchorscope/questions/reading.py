@@ -25,8 +25,8 @@ _NOT_DATA = re.compile(
 def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str | None]:
     """Read the rows of a split, with only the columns that `fields` names.
 
-    In a local folder, a split is the files `<split>*`. If the dataset's `config` is the name of a
-    subfolder, they are read from there.
+    In a local folder, a split consists of the files `<split>*`. If the dataset's `config` names a
+    subfolder, the files are read from this subfolder.
 
     Returns:
         The rows, and their commit (None for local rows).
@@ -103,9 +103,9 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
 
 def prepared(hub_id: str, config: str | None, commit: str) -> list[Path]:
-    """Return the cached folders with rows of a commit, which can be read without the hub.
+    """Return the folders of cached rows of a commit. They can be read without the hub.
 
-    Without `config`, there is one for each configuration that was read before.
+    Without `config`, return one folder for each configuration that was read before.
     """
     from datasets.config import HF_DATASETS_CACHE
     from datasets.naming import camelcase_to_snakecase
@@ -116,7 +116,7 @@ def prepared(hub_id: str, config: str | None, commit: str) -> list[Path]:
 
 
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
-    """Return the data files of a path: the file itself, or a folder's files of config and split.
+    """Return the data files at `path`: the file itself, or a folder's files for config and split.
 
     Raises:
         AnchorscopeError: There is no data file, or the choice is ambiguous.

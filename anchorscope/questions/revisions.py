@@ -26,9 +26,10 @@ def pinned(revision: str | None) -> TypeGuard[str]:
 
 
 def wanted(kind: str, hub: str, configured: str | None) -> str | None:
-    """Return the revision to fetch: the commit in `configured` or the lock file, else `configured`.
+    """Return the revision to fetch: a commit, if `configured` is one or the lock file has one.
 
-    `kind` is `models` or `datasets`. None stands for the newest commit.
+    Otherwise return `configured`: a branch, a tag, or None for the newest commit.
+    `kind` is `models` or `datasets`.
     """
     if pinned(configured):
         return configured
@@ -36,7 +37,7 @@ def wanted(kind: str, hub: str, configured: str | None) -> str | None:
 
 
 def keep(kind: str, hub: str, commit: str, configured: str | None = None) -> None:
-    """Note `commit` in the lock file, unless `configured` is a commit or has an entry there."""
+    """Add `commit` to the lock file. Do nothing if `configured` is a commit or has an entry."""
     if pinned(configured):
         return
     with FileLock(f"{LOCK}.guard"):

@@ -125,7 +125,7 @@ def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
 
 
 def names(style: str, *, seed: int) -> list[str]:
-    """Return all names that subjects of a style can have, in an order of the seed."""
+    """Return all names that subjects of a style can have, in an order that depends on `seed`."""
     return list(_invented("names", style, seed))
 
 
@@ -163,10 +163,10 @@ def _wordings(
 def _deal(words: list[str], count: int, lean: int) -> list[str]:
     """Return `count` planted answers, spread over the words as evenly as `lean` allows.
 
-    Two kinds of opposite label may share a group. Each word is then an answer of one kind more
-    often than of the other, as if dealt at random: by about one standard deviation. If both used it
-    equally often, it would predict labels backwards: once a sample is held out, most samples left
-    with its word have the other label.
+    Two kinds of facts with opposite labels may share a group of words. One kind then uses a word
+    more often than the other, by about one standard deviation, as if words were dealt at random.
+    With equal use, a word would predict labels backwards: if a sample is held out, most of the
+    remaining samples with its word have the other label.
     """
     each = count / len(words)
     tilt = lean * min(each, math.sqrt(each / 2))
