@@ -1,4 +1,4 @@
-"""Make rows with intervals for groups of samples, for the tables of all experiments."""
+"""Build the rows of experiments' tables: means over groups of samples, with intervals."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from anchorscope.probes.strength import Again, Strength, of_scores
 SHARE, POINTS = (0.0, 1.0), (-100.0, 100.0)
 """`SHARE`: bounds of a share. `POINTS`: bounds of ΔP or another difference in percentage points."""
 Columns = dict[str, Any]
-"""Column → value per layer, [layers], or one value for all layers."""
+"""Column → an array [layers], or a single value for all layers."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Group:
-    """Samples that share one row per layer in a table."""
+    """Samples that a table summarises in one row per layer."""
 
     columns: Columns  # names and facts of the group
     members: np.ndarray  # its samples, for each way to form the group, bool [ways, layers, n]
@@ -88,7 +88,7 @@ class Analysis:
         )
 
     def _again(self, scores: Callable[[Readout], np.ndarray]) -> Again | None:
-        """Return scores of refitted probes and floors; None if one of the two was not refitted."""
+        """Return the scores of refitted probes and refitted floors; None unless both exist."""
         if self.refits is None or self.floors is None or not self.refits.floors:
             return None
         refits = self.refits.refits(self.readout, self.answers, ())
@@ -106,9 +106,9 @@ class Analysis:
     ) -> pd.DataFrame:
         """Return a table of `columns`, with a row for each group and layer.
 
-        `groups` forms the groups of a read-out. It is called again for each refit of the probes.
-        A refit has scores under the conditions `refitted`. If `refitted` is empty, intervals hold
-        the probes fixed.
+        `groups` forms the groups of a read-out. It is called again for the read-out of each refit
+        of the probes. `refitted` lists the conditions that `groups` needs there. If `refitted` is
+        empty, intervals hold the probes fixed.
         """
         refits = None
         if self.refits is not None and refitted:
@@ -116,7 +116,6 @@ class Analysis:
         as_fitted = groups(self.readout)
 
         def means(readout: Readout) -> list[Means]:
-            """Return the means of all quantities of all groups, from the scores of one read-out."""
             formed = as_fitted if readout is self.readout else groups(readout)
             return [one.means for group in formed for one in group.quantities.values()]
 
@@ -194,12 +193,12 @@ def stacked(frames: Sequence[pd.DataFrame], columns: Iterable[str] = ()) -> pd.D
 
 
 def anchored(flips: np.ndarray) -> dict[str, np.ndarray]:
-    """Map each anchor (`Q`, `A`, `all`) to its members, bool in the shape of `flips`."""
+    """Return anchor (`Q`, `A`, `all`) → bool mask of its members, in the shape of `flips`."""
     return {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}
 
 
 def count(members: np.ndarray) -> np.ndarray:
-    """Count `members` [ways, layers, n] by layer, averaged over the ways to form the group."""
+    """Return a group's size, [layers]. `members` is bool [ways, layers, n]; ways are averaged."""
     return _mean_of_ways(members.sum(-1))
 
 
@@ -208,6 +207,6 @@ def _mean_of_ways(counts: np.ndarray) -> np.ndarray:
 
 
 def partner_places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
-    """Return the row of `answers` with each sample's partner, int64 [n]; -1 without a partner."""
+    """Return int64 [n]: the row number in `answers` of each sample's partner; -1 if it has none."""
     ids = pd.Index(answers["id"].astype(str))
     return ids.get_indexer(pd.Index(partners.astype(str)))

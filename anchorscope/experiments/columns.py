@@ -55,7 +55,7 @@ RECURRING = {
     "random_flip_share": "share of flips under the random control",
     "inflation": "factor, at least 1, by which refitting the probes widened the interval",
 }
-"""Columns of many tables → what they hold in each."""
+"""Name of a column that recurs in many tables → what it holds."""
 
 
 def recurring(*names: str) -> dict[str, str]:

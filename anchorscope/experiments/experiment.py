@@ -45,8 +45,8 @@ Table = Callable[["Analysis", "MeasuredRows"], "pd.DataFrame"]
 """The functions `table` and `per_sample` in `table.py` of an experiment's folder.
 
 Both return the rows of one read-out. `table` has the columns of the record. `per_sample` has the
-columns `PER_SAMPLE`, with values at the headline layer, NaN for samples that do not count. The
-calibration compares these values with the planted truth.
+columns `PER_SAMPLE`. Its values are from the headline layer, and NaN for samples that do not count.
+The calibration compares these values with the planted truth.
 """
 Passes = Callable[[Any, int, int], int]
 """Function that returns how many passes one sample takes at most. Backward passes count, too.
@@ -115,7 +115,7 @@ class Experiment:
 
     @property
     def pictures(self) -> dict[str, View]:
-        """Suffix of the picture's file name → picture. The first is the experiment's name."""
+        """Suffix of the file name → picture. First is `<name>`, then come all `<name>-<view>`."""
         module, found = f"{self.package.partition('.')[2]}.figure", dict[str, View]()
         for view, title in self.views.items():
             stem = f"{self.name}-{view}" if found else self.name

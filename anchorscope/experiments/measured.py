@@ -53,7 +53,7 @@ class MeasuredRows:
         return values
 
     def facts(self, condition: str, column: str) -> pd.Series:
-        """Return one value of a column per sample under a condition, by id [n]; null if unknown."""
+        """Return each sample's value of `column` under `condition`, by id; null if unknown."""
         rows = self.rows[self.rows["condition"] == condition].drop_duplicates("id")
         return rows.set_index(rows["id"].astype(str))[column].reindex(self.ids)
 

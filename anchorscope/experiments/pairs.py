@@ -1,4 +1,4 @@
-"""Tables of an experiment's arms, by the samples' labels and by the knockout's flips."""
+"""Tables of flips and ΔP under an experiment's arms, for groups by label and by anchor."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ def against_control(measured: MeasuredRows, name: str, control: str) -> Arm:
 
     Returns:
         An arm with values [layers, n]. `flips`: whether the predicted class flips. `random`: the
-        share of the control's draws in which it flips. `contrast`: `flips` - `random`. `delta_p`,
-        `random_delta_p` (mean of the draws) and `delta_p_contrast` are the same three for ΔP.
+        share of the control's draws in which it flips. `contrast`: `flips` - `random`. `delta_p`:
+        ΔP. `random_delta_p`: mean ΔP of the control's draws. `delta_p_contrast`: the difference.
     """
     clean, exact = (measured.values(one)[0] for one in ("clean", name))
     draws = measured.values(control)
@@ -66,7 +66,7 @@ def table(
 ) -> pd.DataFrame:
     """Return a table with a row for each layer, arm, label and anchor.
 
-    `source` is the source of the relations, see `passes.partners.Crossing`.
+    `source` is `relations` or `wording`, see `passes.partners.Crossing`; None if not needed.
     """
     signal = analysis.strength["signal"] if "signal" in columns else None
     z = analysis.answers["label"].astype(str).to_numpy()
@@ -80,7 +80,6 @@ def table(
 
 
 def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
-    """Form the group of the `members` of an arm, bool [1, layers, n]."""
     counted = members & arm.counted
     bounds = {"contrast": (-1.0, 1.0)}
     bounds |= dict.fromkeys(("delta_p", "random_delta_p", "delta_p_contrast"), ANY)
@@ -92,7 +91,7 @@ def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
 
 
 def per_sample(analysis: Analysis, arms: Mapping[str, Arm]) -> pd.DataFrame:
-    """Return the columns `PER_SAMPLE`: whether each sample flips at the headline layer, by arm."""
+    """Return whether each sample flips at the headline layer, in a row per sample and arm."""
     layer, frames = analysis.readout.headline, []
     for name, arm in arms.items():
         columns = {"id": analysis.answers["id"], "arm": name, "measure": "flip"}

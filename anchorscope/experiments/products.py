@@ -25,7 +25,7 @@ class Products:
     draws: Draws | None = None  # scores of refitted probes and floors, given with `floors`
 
     def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, MeasuredRows]]:
-        """Yield analysis and measured rows of each read-out that the experiment measured."""
+        """Yield (analysis, measured rows) for each read-out that the experiment measured."""
         answers = self.answers[self.answers["id"].isin(self.scores["id"].unique())]
         measured = self.scores["readout"].isin(self.rows["readout"].unique())
         for analysis in analyses(

@@ -66,7 +66,7 @@ class Cell:
         return dict(zip(map(str, self.probes.ids), map(int, self.probes.fold), strict=True))
 
     def prompts_of_samples(self) -> pd.DataFrame:
-        """Return the main run's prompts of the samples in order, with `prompts.COLUMNS`."""
+        """Return the main run's prompts, in the order of `samples`, with `prompts.COLUMNS`."""
         assert self.prompts is not None, "the record does not name `prompts` among its needs"
         by_id = self.prompts.set_index(self.prompts["id"].astype(str))
         return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
@@ -76,12 +76,12 @@ class Cell:
     ) -> pd.DataFrame:
         """Pass samples clean and under some interventions, and score every layer.
 
-        An intervention is skipped for a sample that lacks the prompt that the intervention needs,
-        or whose prompt is too long for the model.
+        Some interventions need a prompt of their own. They are skipped for a sample that lacks
+        this prompt, and if the prompt is too long for the model.
 
         Returns:
             A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`.
-            `n_tokens` counts blocked tokens only. Add the number of replaced ones by `with_facts`.
+            `n_tokens` counts blocked tokens only. `with_facts` can add replaced tokens.
         """
         if not samples:
             return pd.DataFrame(columns=list(COLUMNS))
@@ -135,7 +135,7 @@ def _tokens(plan: Plan) -> pd.DataFrame:
 def with_facts(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
     """Add to `rows` the `facts` about each sample and condition.
 
-    `facts` has `id`, `condition` and more columns. These replace the same columns of `rows`.
+    Columns of `facts` other than `id` and `condition` replace columns of `rows` of the same name.
     """
     keys = ["id", "condition"]
     replaced = [name for name in rows if name in facts and name not in keys]
@@ -152,8 +152,8 @@ def counts(
 ) -> Counts:
     """Count the answers that an experiment used, and the samples of its controls.
 
-    `left_out` maps ids to the reason why a sample was not passed. Without an entry,
-    such a sample lacked a partner or a control. `passes` is from `Experiment.passes_a_sample`.
+    `left_out` is id → reason why the sample was not passed. All other samples that were not passed
+    lacked a partner or a control. `passes` is from `Experiment.passes_a_sample`.
     """
     passed, reasons = set(rows["id"]), left_out or {}
     dropped = Counter(
@@ -171,7 +171,7 @@ def counts(
 
 
 def clean_difference(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
-    """Return the largest difference of clean logits in `rows` and in the main run's `scores`."""
+    """Return the largest change of a clean logit from the main run's `scores` to `rows`."""
     keys = ["id", "readout", "layer"]
     clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     both = rows[rows["condition"] == "clean"].merge(

@@ -22,7 +22,7 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def arms(measured: MeasuredRows) -> dict[str, Arm]:
-    """Map the name of the only arm to this arm. The map is empty if no sample was passed."""
+    """Return the experiment's only arm by name; an empty dict if no sample was passed."""
     if ANSWER_ONLY.name not in measured.conditions:
         return {}
     arm = pairs.against_control(measured, ANSWER_ONLY.name, QUESTION.name)

@@ -1,8 +1,8 @@
 """Boundary: which questions a model refuses if the prompt allows refusals, by group and layer.
 
 The experiment tests a claim of arXiv 2601.07422: that the model does not know the facts of its
-A-Anchored answers. In the control, samples are grouped by their flips with random tokens blocked.
-Refusals should be as frequent in both of these groups.
+A-Anchored answers. The control forms the two groups by flips with random tokens blocked. Then
+refusals should be equally frequent in both groups.
 """
 
 from anchorscope.config.sections import Count, Text, key

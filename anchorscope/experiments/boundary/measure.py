@@ -13,7 +13,7 @@ REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"
 
 
 def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
-    """Score every sample clean and under the control, and add `refusals` to the clean rows."""
+    """Score samples clean and under the control. `unknown` in clean rows is from `refusals`."""
     rows = cell.score([*cell.samples.values()], [RANDOM])
     facts = refusals(cell, settings).rename_axis("id").reset_index()
     return with_facts(rows, facts.assign(condition="clean"))
@@ -22,7 +22,7 @@ def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
 def refusals(cell: Cell, settings: Boundary) -> pd.Series:
     """Answer again under a prompt that allows refusals. Return id → whether the model refuses.
 
-    Values are float64: 1 if refused, else 0; NaN if this prompt, which is longer, cannot be passed.
+    Values are float64: 1 if refused, else 0. They are NaN if this longer prompt was not passed.
     """
     prompts = with_instruction(cell.prompts_of_samples(), settings.permission, cell.style)
     columns = [name for name in answers.CARRIED if name in cell.answers]

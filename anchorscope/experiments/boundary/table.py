@@ -20,7 +20,7 @@ from anchorscope.probes.samples import Readout
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return the share of refusals by layer and anchor, in groups by `knockout` and by `random`."""
+    """Return the share of refusals per layer, condition that forms the groups, and anchor."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(COLUMNS))
     unknown, counted = unknown_of(measured), measured.control_is_complete(RANDOM.name)
@@ -38,7 +38,7 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return whether each question is refused, and as `control` whether a random other one is."""
+    """Return each question's refusal as `value`, and the refusal of a random one as `control`."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(PER_SAMPLE))
     counted = measured.control_is_complete(RANDOM.name)
@@ -52,20 +52,17 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def unknown_of(measured: MeasuredRows) -> np.ndarray:
-    """Return 1 for refused questions, else 0, float64 [n]; NaN if the prompt was not passed."""
+    """Return float64 [n]: 1 if the question is refused, else 0; NaN if it was not passed."""
     return measured.facts("clean", "unknown").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def random(measured: MeasuredRows) -> np.ndarray:
-    """Return which samples flip with random tokens blocked, bool [draws, layers, n]."""
+    """Return bool [draws, layers, n]: whether a sample flips with random tokens blocked."""
     return (measured.values(RANDOM.name) > 0) != (measured.values("clean")[0] > 0)
 
 
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:
-    """Return the group of `members`, with the mean of `unknown` over those that are `counted`.
-
-    `counted` is bool [n], `members` bool [draws, layers, n]: each draw forms the group anew.
-    """
+    """Average `unknown` [n] over the `members` [draws, layers, n] that are `counted` [n]."""
     among = members & counted
     means = Means(unknown[None, None], among & ~np.isnan(unknown), placements=len(members))
     quantities = {"unknown": Quantity(means, "unknown", SHARE)}

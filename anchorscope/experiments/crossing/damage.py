@@ -17,7 +17,7 @@ from anchorscope.experiments.crossing.estimates import ANSWER, PAIR, Answers, Es
 from anchorscope.probes.intervals import ratio
 
 LEAST_PART = 0.2
-"""For a claim, blocking must take more than this share of λP (what damage alone would leave)."""
+"""The claim `through_eq` requires that blocking takes more than this share of λP."""
 LEAST_LEFT = 0.1
 """If the mean λ is smaller, the score no longer reads the answer, and P is not judged."""
 
@@ -26,7 +26,7 @@ LEAST_LEFT = 0.1
 class Damaged:
     """Pair terms of the same pairs, clean and with tokens blocked.
 
-    The leading axis holds the values of the probe and then of each refit.
+    An axis [1 + refits] holds the probe's values first, then those of each refit.
     """
 
     pairs: Pairs
@@ -59,7 +59,7 @@ class Damaged:
         return np.asarray(self.left[0].mean(-1) >= LEAST_LEFT)
 
     def corrected(self) -> Estimate:
-        """Estimate the mean pair term with tokens blocked, divided by the mean λ, [...]."""
+        """Estimate P_blocked / λ, where both are means over pairs."""
         left = self.left.mean(-1)
         value = ratio(self.blocked.mean(-1), left)
         of_left = value[0][..., None] * self._errors(self.left, 1.0)
@@ -87,8 +87,8 @@ class Damaged:
     def taken(self) -> Estimate:
         """Estimate the percentage of the pair term that blocking takes, 100 (1 - P_blocked / (λP)).
 
-        The interval holds the shares that `beyond` does not reject (Fieller 1954). The estimate is
-        NaN unless λP is significantly above 0 and the score still reads the answer.
+        A share is in the interval if the interval of `beyond(share)` includes 0 (Fieller 1954).
+        The estimate is NaN unless λP is significantly above 0 and the score still reads the answer.
         """
         kept = self.whole()
         if not (self.readable and kept.low > 0):
@@ -108,7 +108,7 @@ class Damaged:
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
-    """From `start`, go on by `step`, 2 `step`, 4 `step`, …; return the first root, else the end."""
+    """Search for a root from `start`, in steps that double. If there is none, return the end."""
     sign, end = np.sign(function(start)), start
     for _ in range(60):
         begin, end = end, end + step

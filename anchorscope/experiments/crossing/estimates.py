@@ -6,12 +6,12 @@ and y′ the answer to q′. Each score is a sum: `MEAN` ± `QUESTION` ± `ANSWE
 Pairs that share a subject or answer are dependent. `Pairs` accounts for this in errors and p.
 
 `at_equal` estimates a mean difference at equal covariates, as the intercept of a regression. Its
-`columns`, float64 [1 + refits, pairs, columns], are differences: first the one to estimate, then
-that of the mean score, then those of at least one covariate. The first two columns are contrasts of
-the same scores, so their noise is equally large and uncorrelated. Least squares would mistake noise
-of the mean score for variation, and give too small a slope. So orthogonal regression (Deming 1943)
-is used. Covariates count as free of noise, and explain a part of the mean score's variance. At most
-half of the rest counts as noise.
+argument `columns`, float64 [1 + refits, pairs, columns], holds differences. Column 0 is to be
+estimated, column 1 is the difference in mean score, and the others (at least one) are covariates.
+Columns 0 and 1 are contrasts of the same scores, so their noise is equally large and uncorrelated.
+Least squares would mistake noise of the mean score for variation, and give too small a slope. So
+orthogonal regression (Deming 1943) is used. It treats covariates as free of noise. They explain
+some variance of column 1. Of the unexplained variance, at most half counts as noise.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ UNKNOWN: Any = np.nan
 
 
 def term(which: np.ndarray, four: np.ndarray) -> np.ndarray:
-    """Return a term [...], such as `PAIR`, of four scores [4, ...]."""
+    """Return the term `which`, such as `PAIR`, of `four` scores [4, ...]."""
     return np.tensordot(which, four, 1)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Statistics with Student's intervals, float64 [...] each; NaN if unknown.
+    """Statistics with intervals by Student's t. All fields are float64 [...], NaN if unknown.
 
     `p` tests the null hypothesis "not above 0". It is twice the one-sided p, but never above 1. It
     is below .05 if the interval of level .95 lies above 0.
@@ -56,14 +56,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Links between dependent pairs, the effective number of pairs, and the level of intervals.
+    """Which pairs depend on one another. Standard errors and p-values account for this.
 
-    Methods take values [1 + refits, ..., pairs]: the probe's first, then those of each refit.
+    Methods take `values` [1 + refits, ..., pairs]: the probe's first, then those of each refit.
     """
 
     links: tuple[sparse.csr_array, ...]
-    """Three matrices [pairs, pairs], 1 if two pairs are the same; share a subject; share any id."""
-    clusters: float
+    """Matrices [pairs, pairs]. 1 marks: the same pair; a common subject; any common id."""
+    clusters: float  # effective number of independent pairs
     n: int
     level: float
 
@@ -71,10 +71,10 @@ class Pairs:
     def of(
         cls, subjects: np.ndarray, answers: np.ndarray, *others: np.ndarray, level: float
     ) -> Pairs:
-        """Link pairs that share a subject, an answer, or an id in `others`, such as own answers.
+        """Link pairs that share a subject, an answer, or an id in one of the `others`.
 
-        All ids are int64 [2, pairs]. `clusters` is the smallest of the number of pairs, the
-        number of distinct subjects, and the effective number of answers, 1/Σshare².
+        All ids are int64 [2, pairs]. `clusters` is the least of three numbers: pairs, distinct
+        subjects, and effective answers, 1 / Σf², where f is the frequency of an answer.
         """
         n = subjects.shape[1]
         if not n:
@@ -86,11 +86,11 @@ class Pairs:
         return cls(links, clusters, n, level)
 
     def variance(self, parts: np.ndarray) -> np.ndarray:
-        """Return the variance of sums [...] of `parts` [..., pairs]; NaN with one cluster.
+        """Return the variance of the sum of `parts` [..., pairs] over pairs; NaN with one cluster.
 
-        Each of the three matrices of `links` gives a variance: multiply the parts of two linked
-        pairs, and sum over all linked pairs. The largest variance is taken, because links by any
-        shared id may give one that is too small, or even negative.
+        Each matrix of `links` gives a variance: multiply the parts of two linked pairs, and sum
+        over all linked pairs. The largest of the three is returned, because the last matrix may
+        give a variance that is too small, or even negative.
         """
         if self.clusters <= 1:
             return np.full(parts.shape[:-1], np.nan)
@@ -104,10 +104,10 @@ class Pairs:
         return self.estimate(means, (values[0] - means[0][..., None]) / max(1, self.n))
 
     def estimate(self, values: np.ndarray, parts: np.ndarray) -> Estimate:
-        """Estimate statistics [1 + refits, ...]. Their errors are `parts` [..., pairs], summed.
+        """Return an estimate of `values` [1 + refits, ...].
 
-        The variances over pairs and over refits of the probe add up, with degrees of freedom by
-        Welch (1947). A single refit is ignored.
+        `parts` [..., pairs] add up to the error over pairs. Its variance and that over refits are
+        summed, with degrees of freedom by Welch (1947). A single refit is ignored.
         """
         value, refits = values[0], values[1:]
         variance = np.maximum(self.variance(parts), ROUNDING**2)
@@ -124,7 +124,7 @@ class Pairs:
 
 
 def _sharing(*ids: np.ndarray) -> sparse.csr_array:
-    """Return a matrix [pairs, pairs], 1 if two pairs share an id of the same kind."""
+    """Return a matrix [pairs, pairs], 1 if two pairs share an id within one array of `ids`."""
     kinds = []
     for kind in ids:
         distinct, number = np.unique(kind, return_inverse=True)
@@ -137,9 +137,10 @@ def _sharing(*ids: np.ndarray) -> sparse.csr_array:
 
 @dataclass(frozen=True)
 class Answers:
-    """Scores of both answers of each pair after both questions, at all layers or one per pair.
+    """The four scores of each pair: both answers after both questions.
 
-    Scores are calibrated logits towards *right*, by the probe and then by each refit of it.
+    Scores are calibrated logits towards *right*: first by the probe, then by each refit. The axis
+    `...` holds all layers. Answers from the method `at` lack it.
     """
 
     scores: np.ndarray  # float64 [4, 1 + refits, ..., pairs]; NaN where not measured
@@ -161,7 +162,7 @@ class Answers:
         return Answers(**columns)
 
     def at(self, layer: np.ndarray | int) -> Answers:
-        """Return the answers at one layer: one for all pairs, or each pair's own, int64 [pairs]."""
+        """Return the answers at one `layer`. An array [pairs] gives each pair its own layer."""
         place = layer, np.arange(len(self.fold))
         scores, imitated = self.scores[..., *place], self.imitated[..., *place]
         return replace(self, scores=scores, imitated=imitated)
@@ -183,9 +184,9 @@ def holm(p: pd.Series) -> pd.Series:
 
 
 def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate the difference at equal mean score and covariates, [1 + refits].
+    """Return (estimate, parts): the difference at equal mean score and covariates.
 
-    Also return what each pair adds to the error of the probe's own estimate (jackknife), [pairs].
+    `estimate` is [1 + refits]. `parts` [pairs] add up to the error of `estimate[0]` (jackknife).
     """
     rows, size = _scaled(columns)
     moments, n = np.swapaxes(rows, -1, -2) @ rows, rows.shape[-2]
@@ -195,7 +196,7 @@ def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Divide columns by their SD (the second by the first's); append ones. Return that SD."""
+    """Scale columns by their SD, column 1 by that of column 0; append ones. Return (rows, SD 0)."""
     size = columns.std(-2, keepdims=True)
     same = size < 1e-9
     size = np.where(same, np.inf, size)  # a constant column has no effect
@@ -205,7 +206,7 @@ def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _intercept(moments: np.ndarray) -> np.ndarray:
-    """Return the intercept [...] of the regression from the columns' moments [..., k, k]."""
+    """Return the intercept of the regression. `moments` [..., k, k] are products of columns."""
     exact = moments[..., 2:, 2:] + 1e-9 * np.eye(moments.shape[-1] - 2)
     slopes = np.linalg.solve(exact, moments[..., 2:, :2])
     rest = moments[..., :2, :2] - moments[..., :2, 2:] @ slopes
@@ -216,9 +217,10 @@ def _intercept(moments: np.ndarray) -> np.ndarray:
 
 
 def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the intercepts of least-squares fits of y [1 + refits, pairs] to x [pairs, columns].
+    """Fit `y` [1 + refits, pairs] to `x` [pairs, columns] by least squares.
 
-    Also return what each pair adds to the error of the probe's own intercept (jackknife), [pairs].
+    Return (intercepts, parts). `intercepts` is [1 + refits]. `parts` [pairs] add up to the error of
+    `intercepts[0]` (jackknife).
     """
     size = x.std(0)
     rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])

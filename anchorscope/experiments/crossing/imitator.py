@@ -1,8 +1,8 @@
 """Text imitator: predicts a probe's pair terms from the overlap of question and answer.
 
 Text models (floors) add scores of question and answer, so their pair term is 0. The imitator sees
-which letters and words question and answer share. Only a probe whose pair terms exceed the
-imitator's is taken to compare question and answer.
+which letters and words question and answer share. The claim that a probe compares question and
+answer requires pair terms above the imitator's.
 """
 
 from collections.abc import Sequence
@@ -23,17 +23,16 @@ ASKS = ("who", "when", "where", "what", "why", "yes/no", "how many", "how much",
 def pair_terms(
     scores: np.ndarray, features: np.ndarray, kind: np.ndarray, fold: np.ndarray
 ) -> np.ndarray:
-    """Predict the scores' pair terms from the features' pair terms by ridge regression.
+    """Predict the pair terms of `scores` from those of `features`, by ridge regression.
 
-    Before the fit, the mean of each kind of pairs (right, wrong, gold) is subtracted. All kinds
-    share one set of weights. Without the subtraction, the mean pair term would count as explained,
-    since all answers overlap more with their own questions and also score higher there. Each fold
-    is predicted from the others.
+    All kinds of pairs (right, wrong, gold) share one set of weights. Before the fit, the mean of
+    each kind is subtracted. Otherwise the features would explain the mean pair term: all answers
+    overlap more with their own questions, and also score higher after them. Each fold is predicted
+    from the others.
 
-    Scores are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` numbers the
-    kinds of answers (right, wrong, gold), [pairs]. `fold` is each pair's outer fold, [pairs]; no
-    question is in two folds. Return predicted pair terms, [..., pairs]. They are 0 if there is only
-    one fold, which leaves no pairs to learn from.
+    `scores` are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` [pairs] is a
+    number for each kind. `fold` [pairs] is the outer fold; no question is in two folds. Return the
+    predicted pair terms, [..., pairs]. They are 0 if all pairs are in one fold.
     """
     read, given = term(PAIR, features), term(PAIR, scores)
     targets = given.reshape(-1, given.shape[-1]).T  # [pairs, targets]
@@ -63,7 +62,7 @@ def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
 
     The features are: lengths, with their products and differences; shared runs of 1 to 4 letters;
     shared words; shared initials; whether both begin with the same letter; the question word;
-    what the answer is (`KINDS`, such as a date); and each combination of the last two.
+    what the answer is (`KINDS`, such as a date); each combination of question word and kind.
     """
     return np.array([_features(*both) for both in zip(questions, answers, strict=True)])
 

@@ -1,6 +1,7 @@
 """Pairs of samples whose answers were swapped, and their four scores in each arm.
 
-An arm is a condition, measured both after the answer's own question and after the partner's.
+An arm is two conditions that block the same tokens: one after the answer's own question, one after
+the partner's. For example, the arm `clean` is `clean` and `crossed`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OWN, GOLD = "clean", "gold"
 COLUMNS = ("site", "position", "layer", "id", "pair", "term")
 """Columns of `per_sample`."""
 Groups = Mapping[str, Mapping[str, Answers]]
-"""Side (pairs of `right` or of `wrong` answers) → arm → the scored answers of these pairs."""
+"""Side (`right` or `wrong` answers) → arm → the scored answers of the pairs on this side."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Swapped:
 
     @classmethod
     def of(cls, analysis: Analysis) -> Swapped:
-        """Find the pairs of a read-out by the column `crossed_partner` of the answers.
+        """Form pairs from the column `crossed_partner` of the answers.
 
         Pairs across outer folds are left out, because no single probe scores both samples.
 
@@ -95,7 +96,7 @@ class Swapped:
 
     @cached_property
     def bound(self) -> tuple[np.ndarray, np.ndarray]:
-        """Whether a pair's frames are equal, and whether it is on a cycle; see `bound_by_design`.
+        """Masks, bool [pairs]: pairs with equal frames; pairs on a cycle. See `bound_by_design`.
 
         A prompt whose frame is not known counts as different from all others.
         """
@@ -133,8 +134,8 @@ class Swapped:
     def scores(self, arm: str) -> np.ndarray:
         """Return the four scores of each pair in an arm, float64 [4, 1 + refits, layers, pairs].
 
-        Scores are logits towards *right*, in the order of the module `estimates`, by the probe and
-        then by each refit. They are NaN where not measured.
+        Scores are logits towards *right*, NaN where not measured. The module `estimates` gives
+        the order of the four. The probe comes first on its axis, then each refit.
         """
         probes = (self.readout, *self.refits)
         return np.stack([-self._four(arm, partial(_scores, one)) for one in probes], axis=1)
@@ -147,7 +148,7 @@ class Swapped:
         )
 
     def _four(self, arm: str, values: Callable[[str], np.ndarray]) -> np.ndarray:
-        """Arrange values [..., n] of the arm's two conditions in the order of `scores`."""
+        """Arrange each pair's four values, [4, ..., pairs]. `values` is condition → [..., n]."""
         own, moved = (values(condition.name) for condition in interventions.arms()[arm])
         one, other = self.members
         return np.stack([own[..., one], moved[..., one], moved[..., other], own[..., other]])
@@ -159,7 +160,7 @@ class Swapped:
         return list(self.answers["ea_text"].astype(str))
 
     def _imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Fit the text imitator to `OWN` and `GOLD`. Map both to pair terms, [layers, pairs]."""
+        """Return arm (`OWN` or `GOLD`) → pair terms of the text imitator, [layers, pairs]."""
         names = [name for name in (OWN, GOLD) if name in scores]
         four = np.stack([scores[name][:, 0] for name in names], axis=2)
         arm, pair = np.nonzero(np.isfinite(four).all((0, 1)))
@@ -208,8 +209,8 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
     can form a cycle: one pair asks about S in wording A and about T in wording B, another about S
     in wording B and about T in wording A. The pair terms of a cycle add up to 0.
 
-    `subjects` and `frames` are ids for both questions of a pair, int64 [2, pairs]. Return which
-    pairs have equal frames, and which of the other pairs are on a cycle, bool [pairs] each.
+    `subjects` and `frames` are ids for both questions of a pair, int64 [2, pairs]. Return two
+    masks, bool [pairs]: pairs with equal frames; other pairs that are on a cycle.
     """
     turned = np.where(subjects[0] > subjects[1], frames[::-1], frames)
     _, of_pair = np.unique(np.sort(subjects, axis=0), axis=1, return_inverse=True)
@@ -231,8 +232,8 @@ def _numbers(texts: Sequence[str]) -> np.ndarray:
 def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each sample in a pair, at the headline layer of every read-out.
 
-    `pair` numbers the pairs of a read-out. `term` is the pair term in logits, towards *right* for a
-    right answer and towards *wrong* for a wrong one. The table is empty if crossing was not run.
+    `pair` is the number of the pair. `term` is the pair term, in logits towards the sample's label.
+    The table is empty if crossing was not run.
 
     Raises:
         AnchorscopeError: Scores, answers and partners have different samples.

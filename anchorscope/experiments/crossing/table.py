@@ -150,7 +150,7 @@ def _signal(analysis: Analysis) -> Claim:
 
 
 def _through_eq(through: Mapping[str, Mapping[str, Claim]], level: float) -> Claim:
-    """Judge `through_eq`. The reason also says how much blocking other tokens takes, if known."""
+    """Judge `through_eq`. The reason adds the percentages for other blocked tokens, if known."""
     by_side = {side: of["knockout"] for side, of in through.items() if "knockout" in of}
     if not by_side:
         why = "no answers were swapped with the exact tokens blocked"
@@ -226,7 +226,7 @@ def _at_headline(
 
 
 def unlike(pairs: Swapped) -> np.ndarray:
-    """Tell which pairs' answers are of different kinds, such as a date and a name, bool [pairs]."""
+    """Return bool [pairs]: whether a pair's answers differ in kind, such as a date and a name."""
     kinds = np.array([kind_of(text) for text in pairs.answers["ea_text"].astype(str)])
     one, other = pairs.members
     return kinds[one] != kinds[other]
@@ -235,8 +235,8 @@ def unlike(pairs: Swapped) -> np.ndarray:
 def _shares(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
     """Yield `share_<term>`, `share_noise` and `follows` (see `QUANTITIES`), over right answers.
 
-    Shares split the sum of the terms' mean squares. A term's variance over refits of the probe
-    makes its mean square too large. This variance is subtracted, and counted as noise.
+    A share is a term's mean square, divided by the sum of all terms' mean squares. Variance over
+    refits of the probe makes mean squares too large. It is subtracted, and counted as noise.
     """
     parts, squares, noise = {}, [], []
     for name, which in TERMS.items():
@@ -286,7 +286,7 @@ def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
     """Correct the p-values of a figure's claims for the number of its cells (Holm).
 
-    Only cells that judge the claim are counted. A *yes* that is not significant becomes a *no*.
+    Cells without a p-value do not count. A *yes* that is no longer significant becomes a *no*.
     """
     p = table.groupby(["site", "position", "claim"])["p"].transform(estimates.holm)
     lost = (table["verdict"] == claims.YES) & ~(p < 1 - level)

@@ -44,7 +44,7 @@ RANDOM_CONTRAST = "knockout-random"
 
 
 def flipping() -> dict[str, Intervention]:
-    """Map columns of flip shares to conditions, first those after the sample's own question."""
+    """Return column of a flip share → its condition. Those after partners' questions come last."""
     own = [one for one in of_role("cut", "control") if one.prompt is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
     names = {"knockout": "flip_share"}
@@ -59,8 +59,8 @@ def columns() -> dict[str, str]:
 def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -> pd.DataFrame:
     """Return one row per layer, with the columns `columns()`: AUCs of probes, and shares of flips.
 
-    `scores` hold all read-outs and probes. `scored_ids` [n] are in the order that the samples
-    had when the run shuffled their labels. The analysis must have the run's seed, to repeat this.
+    `scores` hold all read-outs and probes. The function repeats the run's shuffle of the labels. So
+    `analysis` must have the run's seed, and `scored_ids` [n] the order of the samples in the run.
 
     Raises:
         AnchorscopeError: Scores, answers and floors have different samples.
@@ -85,7 +85,7 @@ def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -
 
 
 def _other_aucs(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
-    """Compute the AUCs of the clean probe under the knockout and of the probe `shuffled`."""
+    """Compute the columns `auc_knockout` and `auc_shuffled`, if they were measured."""
     readout, columns = analysis.readout, dict[str, object]()
     if knockout := readout.effects.get("knockout"):
         columns["auc_knockout"] = [auc(layer, analysis.z) for layer in knockout.s[0]]
@@ -105,7 +105,7 @@ def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
 
 
 def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> list[float] | float:
-    """Return the AUC at the same site before the answer is read, [layers]; NaN if not measured."""
+    """Return the AUCs of the probe at `prompt_end`, [layers]; NaN if not measured."""
     readout = analysis.readout
     clean = (scores["condition"] == "clean") & (scores["probe"] == "clean")
     rows = scores[clean & (scores["readout"] == before_answer(readout.name))]
@@ -160,7 +160,7 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
 
 
 def _effects(readout: Readout, condition: str) -> dict[str, np.ndarray]:
-    """Return flips and ΔP, averaged over draws, in percentage points, [1, layers, n]."""
+    """Return means over draws of flips and of ΔP, [1, layers, n]; both in percentage points."""
     effects = readout.effects[condition]
     every = {"share": 100.0 * effects.flip, "delta_p": effects.delta_p}
     return {name: values.mean(0, keepdims=True) for name, values in every.items()}

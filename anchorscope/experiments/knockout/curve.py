@@ -1,4 +1,4 @@
-"""Table `curve`: ΔP under each condition, by layer and by the flips under that condition."""
+"""Table `curve`: ΔP by condition, layer and group. Each condition's flips form its own groups."""
 
 from collections.abc import Mapping
 
@@ -87,10 +87,7 @@ def _group(
     paired: np.ndarray,
     facts: Mapping[str, np.ndarray],
 ) -> Group:
-    """Form one group of `members`, bool [draws, layers, n].
-
-    Flips are averaged over `paired` members (`control_is_complete`) only, `facts` over all members.
-    """
+    """Average flips over the `members` that are `paired`; ΔP and `facts` over all `members`."""
     counted, draws = members & paired, len(effects.flip)
     # A mean that the grouping fixes gets no bounds, so that its interval may have zero width.
     of_share, of_flips = (ANY, SHARE) if key["anchor"] == "all" else (SHARE, ANY)
@@ -110,7 +107,7 @@ def _group(
 
 
 def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
-    """Return values of each sample that `curve` averages by group, [n] each; NaN if unknown."""
+    """Return column → values [n], which `curve` averages by group; NaN if unknown."""
     acts = REGISTRY[condition].tokens is not None
     blocked = _numbers(answers, f"n_blocked_{condition}") if acts else np.zeros(len(answers))
     right = (answers["label"] == 0).to_numpy()
@@ -126,7 +123,7 @@ def _numbers(answers: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def control_is_complete(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
-    """Return where the condition's `pairing_control` acts on as many tokens as E_Q has, bool [n].
+    """Return bool [n]: whether the `pairing_control` acts on as many tokens as E_Q has.
 
     True for all samples if the condition has no such control, or if the control was not measured.
 

@@ -1,8 +1,8 @@
 """Patching: replace the exact question tokens by another sample's, and keep the answer.
 
 The knockout hides what the question asks about. Patching makes the question ask about something
-else (token patching in arXiv 2601.07422). The control keeps E_Q, and replaces as many of the other
-question tokens. The new tokens lie outside E_Q in a question with another relation or template.
+else (token patching in arXiv 2601.07422). The control replaces as many question tokens outside E_Q.
+Its new tokens come from a question with another relation or template, and are outside E_Q there.
 """
 
 from typing import Literal
@@ -56,7 +56,7 @@ class Patching(Section):
     arms: Listed[Literal["matched", "published", "placebo"]] = Field(
         ["matched", "published", "placebo"]
     )
-    """Which kinds of partners give the sample their exact question tokens."""
+    """Kinds of partners whose exact question tokens replace the sample's."""
 
 
 EXPERIMENT = Experiment(

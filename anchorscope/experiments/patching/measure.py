@@ -1,8 +1,8 @@
 """Passes of patching: choose partners, replace question tokens, and score the answers again.
 
-After the question of a `matched` partner, a right answer is wrong, and a wrong answer is right.
-After the question of a `placebo` partner, an answer keeps its label. `published` is for right
-answers only. They are wrong after the partner's question, and the partner's own answer is wrong.
+After the question of a `matched` partner, right answers become wrong, and wrong answers right.
+After the question of a `placebo` partner, answers keep their label. `published` is for right
+answers only: they become wrong after the partner's question, which the model answered wrongly.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from anchorscope.passes.partners import Known, answered, known
 
 @dataclass(frozen=True)
 class Rule:
-    """Conditions on the partners in an arm, for samples of some labels."""
+    """What an arm requires of a partner, and the labels of the samples that get one."""
 
     turns: bool  # whether the sample's answer has the other label after the partner's question
     same_label: bool = True  # whether the partner's own answer has the sample's label
@@ -35,7 +35,7 @@ RULES = {
     "published": Rule(turns=True, same_label=False, labels=(0,)),
 }
 LEAST_COVERAGE = 0.2
-"""If relations are read off the wording, this share of right answers needs a matched partner."""
+"""Least share of right answers with a matched partner, if relations are read off the wording."""
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +48,13 @@ def partners(
     A partner has the same relation, another subject, and follows the arm's rule. Partners of the
     same template are preferred. Among several, `seed` and the sample's id decide. A partner is in
     the sample's outer fold (`folds_of`: id → fold). Otherwise the probe that scores the sample
-    would have learned from the partner's question. If both samples have the same answer, it would
-    even have learned from the patched text itself: the partner's question with this answer.
+    would have learned from the partner's question, and even from the patched text itself if both
+    samples have the same answer.
 
     Returns:
-        Arm → id → id of the partner, and the source of the relations: the dataset's `relations` or
-        the questions' `wording`. If the wording finds a matched partner for too few right answers,
-        there are no partners, and the source is None.
+        (chosen, source). `chosen` is arm → id → id of the partner. `source` is where relations are
+        from: `relations` (the dataset) or `wording` (the questions). If by the wording too few
+        right answers have a matched partner, nobody gets a partner, and `source` is None.
     """
     samples, source = known(answers)
     groups: dict[tuple[str, int], list[Known]] = defaultdict(list)
@@ -84,7 +84,7 @@ def _candidates(
 ) -> list[str]:
     """Return the ids of a sample's possible partners. If some share its template, return only them.
 
-    Facts that a model was never taught are excluded, since it cannot know their assigned answers.
+    A fact that the model was never taught is no partner, since the model cannot know its answer.
     `right_for` holds the ids of questions for which the sample's answer is right.
     """
     right_there = (one.label == 0) != rule.turns
@@ -153,11 +153,11 @@ def exact(sample: Sample, partner: Sample) -> Patched:
 
 
 def control(sample: Sample, donor: Sample, key: str) -> Patched:
-    """Replace as many question tokens outside E_Q as E_Q has, by a donor's tokens outside its E_Q.
+    """Replace question tokens outside E_Q, as many as E_Q has, by tokens outside the donor's E_Q.
 
-    `key` seeds the choice of the replaced tokens, and of the donor's token to start from. The
-    donor's next tokens follow in order; after its last comes its first. If the question has too
-    few tokens outside E_Q, all of these are replaced.
+    `key` seeds two choices: the replaced tokens, and the donor's token to start from. From there,
+    the donor's tokens are taken in order and, if they run out, again from its first. If the
+    question has too few tokens outside E_Q, all of these are replaced.
     """
     replaced = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     given = [donor.input_ids[at] for at in donor.question_tokens if at not in donor.eq_tokens]

@@ -25,8 +25,8 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 def arms(readout: Readout, measured: MeasuredRows) -> dict[str, Arm]:
     """Return the measured arms by name.
 
-    Their values are those of `pairs.against_control`, and `changed`: of the tokens that the control
-    replaced, the share whose id changed.
+    Their values are those of `pairs.against_control`, and `changed`: the share of the control's new
+    tokens that differ from the tokens they replace.
     """
     if RANDOM.name not in measured.conditions:
         return {}  # no prompt with replaced tokens was short enough for the model

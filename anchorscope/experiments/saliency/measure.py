@@ -26,9 +26,9 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 GRAPH = 8
-"""Divisor of the tokens per batch, because these passes keep the graph for gradients."""
+"""Batches are this many times smaller, because gradients need memory."""
 BEHIND_ANSWER = ("last_answer", "final")
-"""Positions that can read the answer. No flow to the answer reaches earlier positions."""
+"""Positions that can read the answer. Flow to the answer cannot affect earlier positions."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Sources:
 
 
 def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
-    """Measure the flow from E_Q and from random tokens, up to each read-out's headline layer.
+    """Measure the flow from E_Q and from random tokens, in each layer up to the headline layer.
 
     The model must use eager attention. Every batch has one forward pass, and one backward pass per
     read-out. Read-outs at positions before the answer are left out. A batch that does not fit in
@@ -93,7 +93,7 @@ def _passed(
     headlines: Mapping[str, int],
     numbers: Sequence[int],
 ) -> list[pd.DataFrame]:
-    """Pass some samples of a batch once, given their `numbers` in `plan`, and return the rows."""
+    """Pass the samples `numbers` (indices in `plan`) of a batch once, and return their rows."""
     samples = [plan.samples[number] for number in numbers]
     found, attentions = runner.run(cell.loaded, narrowed(batch, numbers), cell.readouts)
     sources = _sources(cell, samples)
@@ -120,7 +120,7 @@ def _passed(
 
 
 def _sources(cell: Cell, samples: Sequence[Sample]) -> list[Sources]:
-    """Return E_Q, and draws of random tokens: those that `random` blocks in the main run."""
+    """Return E_Q, and the draws of random tokens that `random` blocks in the main run."""
     drawn = [(SALIENCY, 0), *((RANDOM, draw) for draw in range(cell.draws))]
     found = []
     for one, draw in drawn:
@@ -150,10 +150,10 @@ def _loss(
 def _pairs(
     sample: Sample, sources: Sequence[Sources], number: int, length: int, position: str
 ) -> Tensor:
-    """Return the weight of each pair of target and source token, float32 [sources, length, length].
+    """Return float32 [sources, length, length]: the weight of each token pair (target, source).
 
     A target is an exact answer token outside E_Q, later than the source token, and at or before
-    the read-out's token. The weights of a source add up to 1; without any target they are NaN.
+    the read-out's token. The weights of a source add up to 1. They are NaN if it has no target.
     """
     is_target = torch.zeros(length, dtype=torch.bool)
     is_target[sample.positions["before_answer"] + 1 : sample.positions["last_answer"] + 1] = True

@@ -24,7 +24,7 @@ from anchorscope.probes.bands import Means
 POINTS = 101
 """Points of a density."""
 BLANK: Columns = dict.fromkeys(COLUMNS, np.nan)
-"""Columns of a row, all of them blank."""
+"""A row whose columns are all blank."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _rows(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
 
 
 def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray) -> Group:
-    """Form the group of `members`, with means over the `counted` ones, bool [1, layers, n] each."""
+    """Average over the `counted` samples among `members`. Both are bool [1, layers, n]."""
     values = {"flow": flow.exact, "random": flow.random, "contrast": flow.exact - flow.random}
     quantities = {
         name: Quantity(Means(np.nan_to_num(of_samples)[None], counted), name)
@@ -122,7 +122,7 @@ def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray)
 
 
 def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndarray) -> Columns:
-    """Compute the AUCs with which `exact` and `random` flow tell `positive` samples from others."""
+    """Compute the AUCs of the flows `exact` and `random` for predicting `positive`, bool [n]."""
     exact, random = (
         analysis.drawn.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
         for of in (flow.exact, flow.random)
@@ -135,7 +135,7 @@ def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndar
 
 
 def _crossed_auc(grouped: Grouped, flow: Flow) -> Columns:
-    """Compute how well the flow predicts which right answers flip after another question: its AUC.
+    """Compute the AUC of the flow for predicting which right answers flip after another question.
 
     These flips do not come from blocked attention. In the main run, the right answers of two
     samples were put after each other's questions, where they are wrong.
@@ -150,7 +150,7 @@ def _crossed_auc(grouped: Grouped, flow: Flow) -> Columns:
 
 
 def _densities(grouped: Grouped, flow: Flow) -> Iterator[pd.DataFrame]:
-    """Yield the density of log10 of the flow, and of its control, for each group."""
+    """Yield, for each group, densities of log10 of the flow: from E_Q and from random tokens."""
     values = np.stack([flow.exact[0], flow.random[0]])
     positive = values[:, flow.counted][values[:, flow.counted] > 0]
     if not len(positive):

@@ -17,7 +17,7 @@ from anchorscope.experiments.experiment import Experiment, SampledSettings
 from anchorscope.passes.interventions import Intervention
 
 MOST = 12
-"""Most windows of a model."""
+"""Largest number of windows in a model."""
 CONTROLS = tuple(
     Intervention(
         f"window-random-{number}",

@@ -19,7 +19,7 @@ class Window(NamedTuple):
 
 
 def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
-    """Score every sample of a cell with E_Q or the control's tokens blocked in each window.
+    """Score every sample of a cell under the knockout in each window, and under its control.
 
     The rows also have the window's `first` and `last` layer and its `centre`, blank for `clean`.
     """

@@ -1,4 +1,4 @@
-"""Table of windows: flips and ΔP by window, group and layer that the probe reads."""
+"""Table of windows: flips and ΔP by window, by group and by the layer that the probe reads."""
 
 import pandas as pd
 
