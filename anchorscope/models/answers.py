@@ -109,7 +109,7 @@ def answer(
     *,
     keep: Path | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
-    """Answer every prompt greedily, find E_A, close the answer right after it, and label it.
+    """Generate a greedy answer to every prompt, find E_A in it, and label it.
 
     The frozen tokens end with E_A and the style's closing token (`final`). The closing token is the
     same in every sample, whatever the model wrote there. Otherwise a probe would read which token
@@ -119,8 +119,9 @@ def answer(
     kept. Prompts with a `dropped` reason stay dropped. For `keep` see `generate`.
 
     Returns:
-        A table with the columns `COLUMNS` and a row for every prompt (empty if dropped), and its
-        counts. Their `notes` say, among others, how often E_A was found in right and wrong answers.
+        `(table, counts)`. The table has the columns `COLUMNS` and a row for every prompt, without
+        an answer if the prompt was dropped. `counts.notes` say, among others, how often E_A was
+        found in right and wrong answers.
 
     Raises:
         AnchorscopeError: An id occurs twice, a prompt's question is not the one in `questions`, no
@@ -177,10 +178,10 @@ def trim(
     question: str = "",
     may_be_cut: bool = False,
 ) -> Trimmed:
-    """Find E_A in an answer, put the closing token right after it, and drop the rest.
+    """Find E_A in an answer, put the closing token right after E_A, and drop the rest.
 
-    `prompt` and `response` are token ids. Set `may_be_cut` for a generated response. If such a
-    response does not end by itself, the token limit cut it.
+    `prompt` and `response` are token ids. Set `may_be_cut` for a generated response, since the
+    token limit may have cut it off.
     """
     context = prompt[-CONTEXT:]
     body = tuple(takewhile(lambda token: token not in ending.eos, response))
@@ -231,10 +232,11 @@ def _gold(
     ending: Ending,
     embedded: int,
 ) -> dict[str, Any]:
-    """Return the columns `gold_...` of a wrong answer: the tokens of the first gold answer.
+    """Return `gold_ids`, `gold_start` and `gold_end` for a row with a wrong answer.
 
-    The gold answer is trimmed and closed like an answer. Return {} if the answer is right, if there
-    is no gold answer, or if the gold tokens do not decode back or lie beyond the embedding.
+    They hold the first gold answer, trimmed and closed like an answer. Return {} if the answer is
+    right, if there is no gold answer, if the gold answer's tokens do not decode to its text, or if
+    the embedding has no row for one of them.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
@@ -256,8 +258,8 @@ def _gold(
 def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: Style) -> Ending:
     """Return the tokens that end answers in a prompt style.
 
-    In a chat, answers close with the text that the template writes after a turn. A response ends at
-    any end token of the generation config, the tokenizer or the template.
+    In a chat, `closing` comes from the text that the template writes after a turn. `eos` holds
+    every end token that the generation config, the tokenizer or the template names.
 
     Raises:
         AnchorscopeError: Neither tokenizer nor chat template has a token that ends an answer.
@@ -285,7 +287,6 @@ def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style:
 
 
 def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Merge each row of the prompts with the row of its question."""
     check_ids(prompts, "prompts")
     check_ids(questions, "questions")
     by_id = {row["id"]: row for row in questions.to_dict("records")}
@@ -301,7 +302,7 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
 def first_turn(text: str, ending: Ending) -> str:
     """Return the part of the reply `text` in which the answer is looked for.
 
-    In a chat, this is the turn, since answers may open with line breaks. Else it is the first line.
+    In a chat, return the whole turn, which may begin with line breaks. Else return the first line.
     """
     if ending.style.ends == "turn":
         return text.partition(ending.mark)[0] if ending.mark else text
@@ -310,7 +311,7 @@ def first_turn(text: str, ending: Ending) -> str:
 
 
 def _empty(prompt: Prompt) -> dict[str, Any]:
-    """Return one row of the answers table, without its answer."""
+    """Return a row of the answers table that holds no answer yet."""
     row = prompt.row
     return dict[str, Any](dict.fromkeys(COLUMNS)) | {
         **{name: row.get(name) for name in ("id", "question", *CARRIED)},
@@ -362,7 +363,7 @@ def _answered(
 
 
 def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
-    """Return the user's label, or 1 if the answer is wrong, 0 if right, None without golds."""
+    """Return the user's label. Without one, return 1 (wrong), 0 (right) or None (no golds)."""
     if _labelled_by_user(row):
         return int(row["label"])
     golds = row["answers"]

@@ -8,18 +8,19 @@ from typing import Any
 import torch
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
-"""Keys and values of each layer, [rows, key-value heads, slots, head width]; one slot per token."""
+"""(Keys, values) for each layer, both [rows, key-value heads, slots, head width].
+Each token has one slot."""
 
 WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
-"""Cost of one more call of the model, in tokens of padding: on a CPU, and on a GPU."""
+"""One more call of the model costs as much as this many padding tokens, on a CPU and on a GPU."""
 
 
 @dataclass
 class Cache:
     """Replacement for transformers' cache (`past_key_values`) during one pass.
 
-    The head, the common beginning of all prompts, was passed earlier. `update` joins the keys and
-    values of the head and of this pass, for one layer at a time to save memory.
+    `head` holds the keys and values of the tokens that all prompts begin with. `update` puts them
+    before the keys and values of this pass, one layer at a time to save memory.
     """
 
     head: Layers  # one row; empty in the head's own pass, which fills it
@@ -40,15 +41,15 @@ class Cache:
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:
-    """Return the length in tokens of the common beginning of all rows."""
+    """Return the number of tokens that all rows begin with in common."""
     return sum(1 for _ in takewhile(lambda tokens: len({*tokens}) == 1, zip(*rows, strict=False)))
 
 
 def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
-    """Split rows into consecutive runs, so that the runs together cost the least.
+    """Split rows into runs of consecutive rows, one call each, at the least total cost.
 
-    `widths` holds each row's number of tokens. A run is passed in one call, padded to its widest
-    row. It costs (number of rows) × (width of the widest) + `price` tokens.
+    `widths` holds each row's number of tokens. A run is padded to its widest row. The run costs
+    (number of rows) × (width of the widest row) + `price` tokens.
     """
     # For the rows before each end: the least cost, and the start of the last run.
     best: list[tuple[float, int]] = [(0, 0)]
@@ -66,7 +67,7 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
 
 
 def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
-    """Return the keys and values of the head's tokens `ids`, as one row; [] if `ids` is empty."""
+    """Pass the head's tokens `ids` as one row. Return their keys and values; [] without `ids`."""
     cache = Cache([])
     if ids:
         blocked = torch.full((len(ids), len(ids)), torch.finfo(model.dtype).min, dtype=model.dtype)
@@ -80,9 +81,9 @@ def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
 def padded(
     rows: Sequence[Sequence[int]], length: int, device: torch.device, first: int = 0
 ) -> dict[str, torch.Tensor]:
-    """Return `input_ids` and `position_ids` of rows, int64 [rows, length − first].
+    """Return `input_ids` and `position_ids`, both int64 [rows, length − first].
 
-    Each row is padded on the right to `length` tokens. Then its first `first` tokens are cut off.
+    Each row is padded on the right to `length` tokens. Tokens before index `first` are left out.
     """
     ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
     # Padding repeats the row's last position, since some models scale by the last position.

@@ -50,7 +50,7 @@ def weights(folder: Path) -> list[str]:
 
 
 def _indexed(index: Path) -> set[str]:
-    """Return the names of the files that an index names; none if there is no index."""
+    """Return the file names that the file `index` lists; an empty set if there is no such file."""
     if not index.is_file():
         return set()
     try:
@@ -60,7 +60,7 @@ def _indexed(index: Path) -> set[str]:
 
 
 def check_once(folder: Path) -> None:
-    """Refuse a folder that holds or names weight files besides those that `weights` returns."""
+    """Refuse a folder with a second set of weight files, present or only named in a JSON file."""
     read = {*weights(folder)}
     shards = {path.name for path in folder.iterdir() if SHARD.fullmatch(path.name)}
     chosen = read_json(folder / "config.json").get("transformers_weights")
@@ -79,7 +79,7 @@ def check_adapter(folder: Path) -> None:
 
 
 def newer_pickles(folder: Path) -> list[str]:
-    """Return the names of pickled weights that are newer than the weights that are read."""
+    """Return the names of pickled weights that are newer than every safetensors file."""
     read = [folder / name for name in weights(folder)]
     if not all(path.is_file() for path in read):
         return []
@@ -89,7 +89,7 @@ def newer_pickles(folder: Path) -> list[str]:
 
 
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors by name, without values (on the device `meta`). Skip known leftovers.
+    """Return name → tensor on the device `meta`, which has no values. Leave out `LEFTOVERS`.
 
     Raises:
         AnchorscopeError: A file is cut short, two files hold the same tensor, or the weights are
@@ -175,10 +175,10 @@ def check_tensors(folder: Path) -> None:
 
 
 def options(folder: Path) -> dict[str, Any]:
-    """Return the options of `from_pretrained` that load a checkpoint's language model.
+    """Return the arguments with which `from_pretrained` loads a checkpoint's language model.
 
-    If a checkpoint also reads images, only its language model is loaded. Such checkpoints use older
-    names for their weights.
+    If a checkpoint also reads images, only its language model is loaded. The weights of such a
+    checkpoint have older names, which `key_mapping` replaces.
     """
     from transformers import AutoConfig
 
@@ -193,7 +193,7 @@ def options(folder: Path) -> dict[str, Any]:
 
 
 def refuse(info: Mapping[str, Any], folder: Path) -> None:
-    """Refuse a checkpoint with missing or unused tensors, given the info of `from_pretrained`.
+    """Refuse a checkpoint with missing or unused tensors, which `from_pretrained` lists in `info`.
 
     Unused tensors are allowed if they are known leftovers or parts that read images.
     """
@@ -220,7 +220,7 @@ def refuse(info: Mapping[str, Any], folder: Path) -> None:
 
 
 def check_tied(model: PreTrainedModel, folder: Path) -> None:
-    """Refuse a checkpoint whose LM head differs from the embedding that the config ties it to."""
+    """If the config ties the LM head to the embedding, refuse a checkpoint in which they differ."""
     import torch
 
     modules = model.get_output_embeddings(), model.get_input_embeddings()
@@ -235,7 +235,6 @@ def check_tied(model: PreTrainedModel, folder: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers from printing a report and a progress bar."""
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Paths of modules, and keys of config.json, in the models of a family."""
+    """Where the models of a family keep their parts, and how config.json names their sizes."""
 
     model_type: str  # in config.json
     layers: str = "layers"  # path of the list of blocks in the base model (without its LM head)
@@ -144,9 +144,9 @@ def window(config: Any) -> int | None:
 
 
 def positions(config: Any) -> int | None:
-    """Return the number of tokens that a model can be measured on; None without a limit.
+    """Return the largest number of tokens that a model can read; None if there is no limit.
 
-    With `longrope`, this number is `original_max_position_embeddings`. A longer pass uses other
+    With `longrope`, the limit is `original_max_position_embeddings`. A longer pass uses other
     frequencies for all of its tokens, so results would depend on which rows are passed together.
     """
     rope = getattr(config, "rope_parameters", None) or {}
@@ -168,7 +168,7 @@ def embedded(model: PreTrainedModel) -> int:
 
 
 def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
-    """Apply the LM head to states [n, width] after the final norm; float32 [n, vocabulary]."""
+    """Return float32 logits [n, vocabulary] of `states` [n, width], taken after the final norm."""
     head: Any = model.get_output_embeddings()
     # Copied, since on a CPU a bfloat16 head took more than a minute for a slice of a batch.
     found = head(states.contiguous().to(head.weight.device)).float()
@@ -183,12 +183,12 @@ def layers(loaded: Loaded) -> list[torch.nn.Module]:
 
 
 def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
-    """Return the module of the block `layer` that outputs `site`; for `resid`, the block itself."""
+    """Return the module whose output is `site` in the block `layer`. For `resid`, it is `layer`."""
     return layer if site == "resid" else layer.get_submodule(getattr(loaded.family, site))
 
 
 def first_tensor(output: Any) -> torch.Tensor:
-    """Return the tensor that a module returned, alone or as the first of a tuple."""
+    """Return a module's output or, if the output is a tuple, its first item."""
     return output[0] if isinstance(output, tuple) else output
 
 

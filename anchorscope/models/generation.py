@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 CONTEXT = 8
-"""An answer is decoded together with this many last prompt tokens, to keep its leading space."""
+"""Decode an answer after this many last tokens of its prompt, so that its first space is kept."""
 LEAVE_AT = 0.75
-"""Ended rows leave a batch if at most this share of its rows goes on. Leaving copies the cache."""
+"""When at most this share of a batch still goes on, remove the rest. Removal copies the cache."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def generate(
 
     Prompts are token ids. Finished batches are stored in the folder `keep`, and batches that
     are there already are not passed again. `room` records which batch size did not fit in memory.
-    `names` are the prompts' names in errors, by default their numbers.
+    In errors, prompt i is called `names[i]`, or i without `names`.
 
     Raises:
         AnchorscopeError: One answer alone does not fit in memory, or logits are not finite.
@@ -115,8 +115,8 @@ def generate(
 class _Rows:
     """The rows of a batch, and the cache of their keys and values.
 
-    It replaces transformers' cache (`past_key_values`). The head's keys and values precede those
-    of each row. Rows are padded on the left, between the head and their own tokens.
+    It replaces transformers' cache (`past_key_values`). Each row holds the head, then padding up to
+    the length of the longest row, then the row's own tokens.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class _Rows:
         return self.start
 
     def _slots(self, states: torch.Tensor, head: torch.Tensor | None) -> torch.Tensor:
-        """Return cache slots for all tokens of the batch: those of `head` filled, the rest zero."""
+        """Return slots [rows, heads, slots, width]: first the states of `head`, then zeros."""
         _, heads, _, width = states.shape
         # Zeros, since empty slots are attended to with weight 0, and 0 · NaN would be NaN.
         slots = states.new_zeros((len(self.padding), heads, self.padding.shape[1], width))
@@ -270,9 +270,9 @@ def _ended(
 def settled(text: str, ending: Ending) -> bool:
     """Return whether an answer is over for its prompt style, whatever the model would write next.
 
-    A chat answer ends with its turn. Any other answer ends with a line break. In styles that end
-    with a sentence, a full stop with spaces around it ends an answer at once. Any other full stop
-    ends it only once two words follow, since it may be part of an abbreviation or number.
+    A chat answer ends with its turn. Any other answer ends with a line break. If `style.ends` is
+    `sentence`, a full stop ends it too: at once if there are spaces around the full stop, else only
+    once two words follow, since the full stop may be part of an abbreviation or number.
     """
     if ending.style.ends == "turn":
         return bool(ending.mark) and ending.mark in text

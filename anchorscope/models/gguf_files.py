@@ -11,8 +11,8 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic, read_json, write_json
 
 COMPARED = {("llama", "smollm"), ("gemma3", "default")}
-"""(Architecture, pre-tokenizer) of files that convert with the original's settings and token ids.
-In other files, transformers drops settings or splits some texts differently."""
+"""(Architecture, pre-tokenizer) of files that transformers was found to convert correctly.
+From other files, it drops settings, or it splits some texts differently."""
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
 RECORD = "gguf.json"
@@ -31,7 +31,7 @@ def convert(path: Path, folder: Path) -> None:
 
     Raises:
         AnchorscopeError: The package `gguf` is missing; the file cannot be read, lacks weights, or
-            is of a kind outside `COMPARED`; or `folder` exists and is no earlier conversion.
+            is of a kind outside `COMPARED`; or `folder` exists and `convert` did not write it.
     """
     if folder.exists() and not (folder / RECORD).is_file():
         what = "the folder is there already, and no earlier conversion wrote it"
@@ -58,13 +58,13 @@ def convert(path: Path, folder: Path) -> None:
 
 
 def quantisation(folder: Path) -> str | None:
-    """Return the format that a folder's weights were dequantised from, such as `Q4_1`, or None."""
+    """Return the format, such as `Q4_1`, of the weights before they were dequantised, or None."""
     record = folder / RECORD
     return read_json(record)["quantisation"] if record.is_file() else None
 
 
 def _check(path: Path) -> str | None:
-    """Return the format of quantised weights, None for floats; refuse files of untested kinds."""
+    """Refuse an untested kind of file. Return the format of quantised weights, None for floats."""
     from gguf import LlamaFileType
     from transformers.integrations.gguf import read_gguf_metadata
 
@@ -80,7 +80,7 @@ def _check(path: Path) -> str | None:
 
 
 def _read(path: Path) -> tuple[Any, Any, Mapping[str, Any]]:
-    """Return the model, its tokenizer, and the weights that do not fit, by kind of mismatch."""
+    """Return (model, tokenizer, info). `info` names the weights that do not fit."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 

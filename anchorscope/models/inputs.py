@@ -77,8 +77,8 @@ class Reader:
     ) -> Prompt:
         """Return one prompt, marked as dropped if it cannot be measured.
 
-        A question must hold no token of the chat template (`markup`): it could end the user's turn.
-        A response may hold such a token, as `</think>`, but no special token (`control`).
+        A question must hold no token of the chat template (`markup`), since it could end the turn.
+        A response may hold a token such as `</think>`, but no special token (`control`).
         """
         anchors = zip(row["eq_start"], row["eq_end"], strict=True)
         spans = [(row["question_start"], row["question_end"]), *anchors]
@@ -163,7 +163,7 @@ def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
 
 
 def template_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Return the ids of added tokens that the chat template writes, except words and spaces."""
+    """Return the ids of added tokens that stand in the chat template and hold signs, like `<s>`."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     added = tokenizer.added_tokens_decoder.items()
     return {

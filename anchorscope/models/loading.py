@@ -57,7 +57,7 @@ def load(
 
 
 def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
-    """Build a model of a shape (keys of config.json) with random weights, without a tokenizer."""
+    """Build a model with random weights and no tokenizer. `shape` has the keys of config.json."""
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -87,8 +87,8 @@ def wrapped(
     `where` names the model in errors.
 
     Raises:
-        AnchorscopeError: The model has an adapter around it or no LM head, or also reads images;
-            the family is unknown; or the tokenizer is a slow one, splits its special tokens, or
+        AnchorscopeError: The model is wrapped by an adapter, has no LM head, also reads images, or
+            is of an unknown family; or the tokenizer is a slow one, splits its special tokens, or
             does not have the model's vocabulary.
     """
     where = where or type(model).__name__
@@ -145,7 +145,6 @@ def _check_config(folder: Path) -> None:
 
 
 def _check_files(folder: Path) -> None:
-    """Refuse a folder that lacks weight files."""
     if not (lacking := missing(folder)):
         return
     pickles = any(any(folder.glob(one)) for one in contents.PICKLES)
@@ -159,7 +158,7 @@ def _check_files(folder: Path) -> None:
 
 
 def check_prompt(folder: str | Path, named: bool) -> None:
-    """Refuse a model with a chat template if no prompt style is `named` for it."""
+    """Refuse a model that has a chat template, unless its entry names a prompt style (`named`)."""
     if not named and vocabulary.has_template(Path(folder)):
         what = "the model has a chat template, and its entry does not name a `prompt`"
         do = "add `prompt: chat` for an instruct model, or `prompt: few_shot` for a base model"
@@ -167,7 +166,7 @@ def check_prompt(folder: str | Path, named: bool) -> None:
 
 
 def missing(folder: Path) -> list[str]:
-    """Return the names of the files of weights that a checkpoint's folder lacks."""
+    """Return the names of the weight files that are missing from a folder."""
     return [name for name in contents.weights(folder) if not (folder / name).is_file()]
 
 
@@ -179,11 +178,11 @@ def without_cudnn() -> None:
 
 
 def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -> tuple[Path, str]:
-    """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
+    """Download a hub model's safetensors, tokenizer and config files. Return (folder, commit).
 
-    `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE` are respected. If the hub cannot be reached, the
-    cached folder is returned, even if files are missing (see `check`). A revision is a commit,
-    branch or tag; None is the newest commit. Return the folder and its commit.
+    `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE` are respected. If the hub cannot be reached, return
+    the cached folder, even if files are missing from it (see `check`). `revision` is a commit, a
+    branch or a tag; None is the newest commit.
 
     Raises:
         AnchorscopeError: The model is gated or missing, there is no such revision or no network, or
@@ -208,7 +207,6 @@ def fetch_config(hub_id: str, revision: str | None = None) -> dict[str, Any]:
 
 
 def _download(hub_id: str, revision: str | None, *wanted: str) -> Path:
-    """Download the wanted files of a hub model, and return their folder."""
     from huggingface_hub import snapshot_download
 
     call = partial(
@@ -222,14 +220,14 @@ def _download(hub_id: str, revision: str | None, *wanted: str) -> Path:
 
 
 def cached(hub_id: str, revision: str | None = None) -> Path | None:
-    """Return the folder of a hub model in the cache, even if files are missing, or None."""
+    """Return a hub model's folder in the cache, whether or not it is complete; None without one."""
     commit = revisions.known_commit("models", hub_id, revision)
     folder = revisions.cache_of("models", hub_id) / "snapshots" / (commit or "")
     return folder if commit and folder.is_dir() else None
 
 
 def fits(folder: str | Path, recipe: str) -> bool:
-    """Return whether the recipe whose hash is `recipe` trained the checkpoint in `folder`."""
+    """Return whether `folder` holds a checkpoint trained by the recipe with the hash `recipe`."""
     marker = Path(folder) / RECIPE
     return marker.is_file() and read_json(marker).get("recipe") == recipe
 
@@ -251,9 +249,10 @@ def locate(
     For a model that is trained here, `trained` is its folder and `recipe` its recipe's hash.
 
     Returns:
-        `path`, the folder; `source`; and `revision`: of a hub model the commit, of a trained model
-        `recipe`, of a local model the digest of its files. A trained model also has `content`, the
-        digest of its files. A dequantised model also has `dequantised_from`, such as `Q4_1`.
+        `path`, the folder; `source`; and `revision`: a hub model's commit, `recipe` if the model
+        was trained here, or the digest of a local model's files. A trained model also has
+        `content`, the digest of its files. A dequantised model also has `dequantised_from`, such as
+        `Q4_1`.
 
     Raises:
         AnchorscopeError: See `fetch` and `check`; or the checkpoint was trained by another recipe.

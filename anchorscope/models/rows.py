@@ -21,7 +21,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Around, style_of
 
 Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
-"""Fields of a dataset, one row per question, as a data frame or a list of dicts."""
+"""A data frame or a list of dicts: one row per question, with the fields of a dataset."""
 TABLE = "the table"
 
 
@@ -37,7 +37,7 @@ class Asked:
 def arounds_of(
     prompted: pd.DataFrame, answers: pd.DataFrame
 ) -> tuple[tuple[str | None, Around], ...]:
-    """Pair each relation (None: unknown, or all) with the text of a prompt around the question."""
+    """Return pairs (relation, text around its questions); only (None, text) if all texts agree."""
     relations = answers.set_index("id")["relation"].to_dict()
     arounds: dict[str | None, Around] = {}
     for row in prompted.to_dict("records"):
@@ -76,10 +76,10 @@ def ask(
     source: object = TABLE,
     unlabelled: bool = False,
 ) -> Asked:
-    """Return the questions to ask, and the candidates for worked examples if the style shows any.
+    """Return the questions to ask and, if `style` shows worked examples, candidates for these.
 
     `table`, `style` and `examples` are as in `anchorscope.measure.measure`. `source` names the
-    table in errors. With `unlabelled`, rows are kept that have neither gold answers nor a label.
+    table in errors. With `unlabelled`, keep rows that have neither gold answers nor a label.
     Probes can score such rows, but cannot be fitted to them.
 
     Raises:
@@ -105,7 +105,7 @@ def answer(
     around: Mapping[str | None, Around] | None = None,
     unlabelled: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Build the prompts of questions and generate the answers. Return both tables.
+    """Build prompts and generate answers. Return the prompts table and the answers table.
 
     `around` maps a relation to the text around its questions. Without `around`, worked examples are
     chosen here. For `unlabelled` see `ask`.

@@ -25,7 +25,7 @@ DIFFICULT = (
     "Кто написал роман Тихий Дон?", "من كتب الكتاب؟", "Győr, São Paulo, e\u0301",
     "👩\u200d👧, 😀, 5½ km²",
 )  # fmt: skip
-"""Texts on which loaded tokenizers are known to differ from their own tokenizer.json.
+"""Texts that some loaded tokenizers encode otherwise than their own tokenizer.json says.
 
 Llama 2's tokenizer also differs on a leading space. This is not tested: no prompt has one.
 """
@@ -74,7 +74,6 @@ def _begin_as_declared(tokenizer: Any, folder: Path) -> None:
 
 
 def _begins(tokenizer: PreTrainedTokenizerFast) -> bool:
-    """Return whether the tokenizer begins a text with its start token."""
     return bool(tokenizer("a")["input_ids"][:1] == [tokenizer.bos_token_id])
 
 
@@ -155,7 +154,7 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse `answers` if the tokenizer decodes an E_A (of the first 64) to another text."""
+    """Refuse `answers` if the tokens of an E_A, in the first 64 rows, do not decode to its text."""
     for row in answers[answers["dropped"].isna()].head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
         if row["ea_text"] not in text:

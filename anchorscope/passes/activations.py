@@ -39,8 +39,8 @@ def write(
 ) -> dict[str, Any]:
     """Pass all batches; write `batch-00000.safetensors`, ..., `index.parquet` and `OUTPUTS`.
 
-    Batches that an earlier run finished in the folder are not passed again. So get the folder from
-    `partial.folder_for`, which returns another path if a setting changes.
+    Batches that an earlier run finished in `folder` are not passed again, even if settings changed.
+    So get `folder` from `partial.folder_for`, which returns another path for other settings.
 
     Returns:
         The cost of the passes: `rows` passed, `samples`, `rows_by_condition`, `batches`, `seconds`,
@@ -70,10 +70,10 @@ def write(
 
 
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
-    """Return the `QUANTITIES` of answer tokens under the conditions that block nothing.
+    """Return the `QUANTITIES` of answer tokens under the conditions with `reads_outputs`.
 
-    There is one row per sample, condition and answer token up to the end of E_A. `place` is the
-    token's index in the model's input. `exact` tells whether the token belongs to E_A.
+    A row holds one token of one sample's answer under one condition. The last token is E_A's.
+    `place` is the token's index in the model's input. `exact` tells whether it belongs to E_A.
     """
     from anchorscope.passes.runner import QUANTITIES
 
@@ -118,16 +118,18 @@ def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any
 def index(planned: Plan) -> pd.DataFrame:
     """Return the index of a cell: what was measured and blocked for each sample.
 
-    It has one row per sample, in the order of the answers, with `id` and these columns:
+    It has one row per sample, in the order of the answers, with `id` and these columns. The last
+    four are there only if answers are swapped.
 
-    - `<name>` of each condition of the role `noise`: whether the sample was measured under it.
-    - `n_blocked_<name>` of each cut and control: number of blocked tokens, mean over draws; NaN if
+    - `<name>`, for each condition of the role `noise`: whether the sample was measured under it.
+    - `n_blocked_<name>`, for each cut and control: mean number of tokens that a draw blocks; NaN if
       the condition is not run.
-    - `<name>_complete` of each control: whether it blocks as many tokens in every draw as the cut
-      that it controls; False if one of the two is not run.
-    - If answers are swapped: `crossed_partner`, id of the partner, or None if the sample's answer
-      is not swapped; `gold_partner`, the same for its gold answer; `frame`, digest of the tokens of
-      the sample's own prompt outside E_Q; and `partner_source`, see `partners.Crossing`.
+    - `<name>_complete`, for each control: whether every draw blocks at least as many tokens as the
+      cut that is controlled; False if cut or control is not run.
+    - `crossed_partner`: id of the partner, or None if the sample's answer is not swapped.
+    - `gold_partner`: id of the partner, or None if the sample's gold answer is not swapped.
+    - `frame`: digest of the tokens of the sample's own prompt that are outside E_Q.
+    - `partner_source`: see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
@@ -160,18 +162,17 @@ def _partner(sample: Sample, prompt: str) -> str | None:
 
 
 def _frame(sample: Sample) -> str:
-    """Return a digest of the tokens of a sample's prompt outside E_Q."""
     exact = set(sample.eq_tokens)
     prompt = enumerate(sample.input_ids[: sample.answer_start])
     return digest(*(str(id_) for place, id_ in prompt if place not in exact))[:16]
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
-    """Return the answers that were measured, in the order of the index and joined with it.
+    """Return the index, each row joined with the sample's row of `answers`.
 
     The columns of conditions of the role `noise` are left out. `PARTNER_COLUMNS` are None if no
     answers were swapped. `logprob_<condition>` is the log-probability of E_A, or of the gold answer
-    in its place, summed over tokens; NaN if not measured.
+    if the condition uses one. It is a sum over tokens, and NaN if not measured.
 
     Raises:
         AnchorscopeError: The folder was measured from other answers.

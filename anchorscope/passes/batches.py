@@ -38,7 +38,7 @@ class Sample:
         return range(self.answer_start, self.positions["last_answer"] + 1)
 
     def under(self, one: Intervention) -> Sample:
-        """Return what an intervention passes: the sample itself, or one of its `others`."""
+        """Return the version that is passed under `one`: the sample itself, or one of `others`."""
         return self if one.prompt is None else self.others[one.prompt]
 
 
@@ -78,7 +78,7 @@ class Batch:
         return not self.columns[0][0].own_batch
 
     def tokens(self, samples: Sequence[int]) -> int:
-        """Return the number of tokens, with padding, in the rows of some of its samples."""
+        """Return the number of tokens, padding included, in all rows of `samples`."""
         return len(samples) * len(self.columns) * self.length
 
 
@@ -106,9 +106,9 @@ def arrange(
 ) -> Plan:
     """Group the rows of samples into batches.
 
-    A batch holds all rows of its samples, so that they share one padded shape: in bfloat16, another
-    shape is enough to change results. A sample without a partner or gold answer has fewer rows. So
-    a batch holds only samples whose `others` have the same keys.
+    All rows of a sample are in one batch, padded to one length: in bfloat16, another length alone
+    can change results. A sample without a partner or gold answer has fewer rows. The samples of a
+    batch have the same keys in `others`, so each has the same number of rows.
 
     `chosen` lists every draw of every intervention, `clean` included. Rows × padded length of a
     batch is at most `batch_tokens`, unless the batch holds a single sample. `seed` decides the
@@ -135,7 +135,7 @@ def arrange(
 
 
 def _head(samples: Sequence[Sample]) -> int:
-    """Return how many tokens all prompts begin with in common, before any question or read-out."""
+    """Return the length of the common beginning of all prompts, before any question or read-out."""
     prompts = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
     firsts = (min(*one.question_tokens, *one.eq_tokens, *one.positions.values()) for one in prompts)
     return min([common([one.input_ids for one in prompts]), *firsts])

@@ -57,7 +57,7 @@ def choices(
 def _of_batch(
     loaded: Loaded, batch: Batch, tokens: Sequence[tuple[int, int]], head: cache.Layers
 ) -> tuple[list[int], np.ndarray]:
-    """Return, for each row, its prompt's index and its candidates' logits, float64 [rows, 2]."""
+    """Return (indices, logits): the index of each row's prompt, and float64 logits [rows, 2]."""
     states = loaded.model.base_model(**runner.inputs(loaded, batch, head)).last_hidden_state
     first = runner.first_passed(batch, head)
     places = [row.passed.positions["prompt_end"] - first for row in batch.rows]

@@ -16,11 +16,11 @@ from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 
 BLOCK_BYTES = 512 << 20
-"""Maximum size in bytes of the layers that one `StoredStates` holds in memory."""
+"""A `StoredStates` holds as many layers in memory as fit into this number of bytes."""
 
 
 class Features(Protocol):
-    """Features [layers, samples, width]: a tensor, or an object that gives slices as tensors."""
+    """Features [layers, samples, width]: a tensor, or an object whose slices are tensors."""
 
     @property
     def shape(self) -> Sequence[int]:

@@ -83,7 +83,7 @@ def seeded(key: str) -> random.Random:
 
 
 def runs(tokens: Sequence[int]) -> list[list[int]]:
-    """Return the maximal runs of consecutive indices, first to last."""
+    """Return the runs of consecutive indices, first to last: [1, 3, 4] → [[1], [3, 4]]."""
     stretches: list[list[int]] = []
     for token in sorted(set(tokens)):
         if stretches and stretches[-1][-1] == token - 1:
@@ -96,9 +96,9 @@ def runs(tokens: Sequence[int]) -> list[list[int]]:
 def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str) -> list[int]:
     """Choose question tokens outside E_Q, as many as E_Q has and in runs of the same lengths.
 
-    The longest runs are placed first. Runs do not touch if there is room. A run that fits nowhere
-    is split: a part of it fills the longest free stretch, and the rest is placed like any other
-    run. If too few tokens are outside E_Q, all of them are chosen.
+    The longest runs are placed first. If there is room, runs do not touch. A run longer than every
+    free stretch is split: one part fills the longest stretch, and the other part is placed next.
+    If too few tokens are outside E_Q, all of them are chosen.
     """
     draws = seeded(key)
     free = set(question_tokens) - set(eq_tokens)
@@ -113,7 +113,7 @@ def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key:
 
 
 def _place(length: int, free: set[int], taken: set[int], draws: random.Random) -> set[int]:
-    """Return random consecutive free tokens, `length` of them, or else a longest free stretch."""
+    """Choose `length` consecutive free tokens at random, or a longest free run if none fit."""
     stretches = runs(sorted(free))
     fitting = [first for run in stretches for first in run[: max(0, len(run) - length + 1)]]
     separate = [first for first in fitting if not {first - 1, first + length} & taken]
@@ -130,12 +130,12 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
     "rest": lambda question, exact, key: sorted(set(question) - set(exact)),
     "random": random_tokens,
 }
-"""Name → function that returns the blocked tokens, given the question's tokens, E_Q and a key.
+"""Name → function of (question tokens, E_Q, key) that returns the tokens to block.
 `random` returns as many tokens as E_Q has, so it is a control for `exact` only."""
 
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
-"""Keys of `Sample.others`: the own answer after the partner's question, the gold answer after the
-own question, and the gold answer after the partner's question."""
+"""Keys of `Sample.others`: the model's answer after the partner's question; a gold answer after the
+sample's own question; a gold answer after the partner's question."""
 EXACT, REST = "the exact question tokens", "all other question tokens"
 RECORDS = (
     Intervention("clean", "nothing blocked", "nothing is blocked", "clean",
@@ -188,18 +188,18 @@ def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
 
 
 def arms() -> dict[str, tuple[Intervention, Intervention]]:
-    """Return name → (condition, the same after the partner's question), as (`clean`, `crossed`)."""
+    """Return name → (condition, its version after the partner's question), as (clean, crossed)."""
     crossed = [one for one in REGISTRY.values() if one.behind_partner]
     return {one.name: (one, REGISTRY[str(one.behind_partner)]) for one in crossed}
 
 
 def blocked_arms() -> list[str]:
-    """Return the names in `arms` of conditions that block question tokens, in registry order."""
+    """Return the keys of `arms()` whose conditions block question tokens, in registry order."""
     return [name for name, (own, _) in arms().items() if own.role == "cut"]
 
 
 def pairing_control(condition: str) -> Intervention | None:
-    """Return the control or None. A flip counts only in samples where the control is complete."""
+    """Return the control, if any, that must be complete for a flip under `condition` to count."""
     one = REGISTRY[condition]
     name = one.name if one.role == "control" else one.controlled_by or one.counted_with
     return REGISTRY[name] if name else None
@@ -218,5 +218,5 @@ def on(settings: Settings) -> list[tuple[Intervention, int]]:
 def cut(
     one: Intervention, question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str
 ) -> tuple[int, ...]:
-    """Return the tokens that an intervention blocks. `key` seeds the choice of random ones."""
+    """Return the tokens that an intervention blocks. `key` seeds the random choice, if any."""
     return tuple(TOKENS[one.tokens](question_tokens, eq_tokens, key)) if one.tokens else ()

@@ -22,7 +22,7 @@ from anchorscope.questions import folds
 from anchorscope.questions.fields import UNSEEN
 
 LEAST_PAIRS, LEAST_GOLD = 10, 50
-"""Fewest pairs, and fewest pairs with gold answers, that a claim on swapped answers needs."""
+"""Fewest pairs that a claim needs: pairs of the model's answers, and pairs of gold answers."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
 _HEADS = ("asked words", "verb", "more words")  # rules that mark the property, the best first
 
@@ -83,7 +83,8 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
     A greedy matching pairs samples that are as similar as possible, see `distances`.
 
     Answers with a `dropped` reason are in no pair. `folds_of` maps ids to outer folds. Without it,
-    a probe may score an answer after a partner's question that the probe was fitted to.
+    partners may be in different folds. Then the probe that scores an answer after the partner's
+    question may have been fitted to that question.
     """
     samples, source = known(answers)
     left_out = {str(id_): NO_SUBJECT for id_ in answers.loc[answers["dropped"].isna(), "id"]}
@@ -115,10 +116,10 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
 
 
 def _no_golds(one: Known, other: Known) -> str | None:
-    """Return why the first gold answers of a pair are not swapped; None if they are swapped.
+    """Return why the first gold answers of a pair cannot be swapped; None if they can.
 
-    A gold answer must not be right for both questions, nor share a content word with a question or
-    a model's answer of the pair.
+    A gold answer must be right for only one of the questions. It must share no content word with
+    the two questions, nor with the model's two answers.
     """
     if one.label == 0:
         return ANSWERED_RIGHT
@@ -136,7 +137,6 @@ def _no_golds(one: Known, other: Known) -> str | None:
 
 
 def _shared(text: str, other: str) -> frozenset[str]:
-    """Return the content words that two texts share, in lower case."""
     return _content(text) & _content(other)
 
 
@@ -145,12 +145,12 @@ def _content(text: str) -> frozenset[str]:
 
 
 def distances(samples: Sequence[Known], times: Mapping[str, int]) -> np.ndarray:
-    """Rank all pairs of samples, int64 [n, n]. Rank 0 is the most similar pair.
+    """Return int64 ranks [n, n] of all pairs of samples. Rank 0 is the most similar pair.
 
     Pairs are ranked by their difference in log popularity. If no popularity is known, the answers'
-    mean log-probability per token takes its place. Among equal pairs, two answers of the same kind
-    come first, then two answers that are about equally frequent. `times` maps the normalised text
-    of an answer to its frequency. Differences in frequency are differences of its logarithm.
+    mean log-probability per token takes its place. Among equal pairs, those whose answers are of
+    the same kind come first. Further ties go to answers with the smaller difference in log
+    frequency. `times` maps the normalised text of an answer to its frequency.
     """
     popularity = np.log1p([one.popularity for one in samples])
     logprob = np.array([one.logprob for one in samples])
@@ -165,7 +165,7 @@ def distances(samples: Sequence[Known], times: Mapping[str, int]) -> np.ndarray:
 
 
 def exchangeable(samples: Sequence[Known]) -> np.ndarray:
-    """Return which samples of one relation, fold and label can be a pair, bool [n, n]."""
+    """Return a bool mask [n, n] of possible pairs. `samples` share relation, fold and label."""
     golds = {one.id: one.golds for one in samples}
     texts = {one.answer for one in samples}
     right_for = {text: answered(text, golds) for text in texts}
@@ -192,10 +192,10 @@ def _matching(
 ) -> list[tuple[int, int]]:
     """Match samples greedily; return pairs of their indices.
 
-    In each step, the sample with the fewest possible partners is matched to the nearest of them.
-    Ties go to the lowest index. Then other samples of these two subjects are matched with each
-    other, since this joins no third subject to a cluster. `allowed` says which samples can be
-    partners, `apart` holds their distances; both are [n, n].
+    Each step matches the sample that has the fewest possible partners to the nearest of these. Ties
+    go to the lowest index. The step then pairs further samples of the same two subjects, which adds
+    no third subject to their cluster. `allowed` [n, n] says which samples can be partners, `apart`
+    [n, n] holds distances.
     """
     free, pairs = allowed.copy(), []
     by_subject: dict[str, list[int]] = defaultdict(list)
@@ -297,7 +297,7 @@ def _proxy(question: str) -> tuple[str | float, str | float]:
 
 
 def _head(words: Sequence[Word], spans: Sequence[Span], kind: str | None) -> str:
-    """Return the stem of the property's last word, and an "of" or "for" that ends the question.
+    """Return the stem of the property's last word, plus "of" or "for" if the question ends with it.
 
     "What is Rome the capital of?" → "capital of"; "What is the capital of Italy?" → "capital".
     """

@@ -17,7 +17,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 NOT_ANCHORED = "no exact question tokens"
 Limits = Mapping[str, int | None]
-"""Reason to drop a sample → number of tokens above which it is dropped; None for no limit."""
+"""Reason to drop a sample → most tokens that a sample may have; None for no limit."""
 
 
 def plan(
@@ -96,7 +96,6 @@ def _reason_to_drop(record: Mapping[Any, Any], limits: Limits) -> str | None:
 
 
 def _over(length: int, limits: Limits) -> str | None:
-    """Return the reason why a sample of this length is too long; None if it is not."""
     return next((why for why, most in limits.items() if most and length > most), None)
 
 
@@ -119,7 +118,7 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
 
 
 def gold_samples(table: pd.DataFrame) -> dict[str, Sample]:
-    """Return id → sample in which the gold answer replaces the model's, for rows that have one."""
+    """Return id → sample with the gold answer instead of the model's, for rows with `gold_ids`."""
     golds = {}
     for record in table.to_dict("records"):
         if len(ids := record["gold_ids"]):
@@ -146,7 +145,7 @@ def _swap(
 ) -> Counter[str]:
     """Add the swapped versions of each sample to its `others`; count the samples by outcome.
 
-    The two answers of a pair are swapped together or not at all, and so are its gold answers.
+    The two answers of a pair are swapped together or not at all. So are its two gold answers.
     """
     by_id = {sample.id: sample for sample in samples}
     moved = {id_: behind(by_id[id_], by_id[other]) for id_, other in crossing.partners.items()}
@@ -175,13 +174,13 @@ def _swap(
 def _too_long(
     passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
 ) -> dict[str, str]:
-    """Return id → reason for each sample of `passed` that is too long, and for its partner."""
+    """Return id → reason for the samples of `passed` that are too long and for their partners."""
     reasons = {id_: _over(len(one.input_ids), limits) for id_, one in passed.items()}
     return {both: why for id_, why in reasons.items() if why for both in (id_, partners_of[id_])}
 
 
 def behind(sample: Sample, other: Sample) -> Sample:
-    """Return `sample` with its answer after the prompt of `other`, and with positions shifted."""
+    """Return `sample` with its answer after the prompt of `other`. Shift positions accordingly."""
     shift = other.answer_start - sample.answer_start
     return replace(
         other,

@@ -21,12 +21,12 @@ from anchorscope.storage.room import Room
 States = dict[str, torch.Tensor]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype.
 
-`<condition>.<draw>/outputs` → `QUANTITIES` of the `Sample.answer_tokens` of all samples, one sample
-after the other, float32 [tokens, 3].
+`<condition>.<draw>/outputs` → float32 [tokens, 3]: `QUANTITIES` of the answer tokens of the first
+sample, then of the second, and so on.
 """
 QUANTITIES = ("logprob", "logit", "entropy")
-"""Log-probability and logit of a token given all tokens before it, and the entropy of the model's
-distribution at this place, in nats. The temperature is 1."""
+"""A token's log-probability, its logit, and the entropy (in nats) of the model's distribution over
+all tokens at its place. All three are given the tokens before it, at temperature 1."""
 LOGITS_AT_ONCE = 2**25
 """Maximum number of logits in memory at a time, 128 MiB in float32."""
 
@@ -34,8 +34,9 @@ LOGITS_AT_ONCE = 2**25
 def run(loaded: Loaded, batch: Batch, read: Sequence[str]) -> tuple[States, Sequence[torch.Tensor]]:
     """Pass all rows of a batch in one call, without a cache, to compute gradients.
 
-    Return the states at the read-outs, and the attention weights of each layer, [rows, heads,
-    queries, keys], all in one autograd graph. The model must have eager attention.
+    Return (states, attention): the states at the read-outs `read`, and the attention weights
+    [rows, heads, queries, keys] of each layer. They share one autograd graph. The model must have
+    eager attention.
 
     Raises:
         AnchorscopeError: An activation is not finite, or a whole vector is zero.
@@ -57,14 +58,14 @@ def measure(
     room: Room | None = None,
     outputs: bool = False,
 ) -> Generator[tuple[Batch, States]]:
-    """Yield each planned batch, and its `States` (in the order of `batch.samples`) in CPU memory.
+    """Yield (batch, states) for each planned batch. The states are in CPU memory.
 
-    A batch that does not fit in memory is halved. The common beginning of all prompts is passed
-    only once. All rows of a sample are in one call: in half precision, a call of another shape can
-    change results by more than a condition does.
+    The states follow the order of `batch.samples`. A batch that does not fit in memory is halved.
+    The common beginning of all prompts is passed only once. All rows of a sample are in one call:
+    in half precision, the shape of a call can change results more than a condition does.
 
     `numbers` lists the batches to pass, by default all. `room` remembers what did not fit in
-    memory. With `outputs`, the states include `QUANTITIES` under conditions that block nothing.
+    memory. With `outputs`, add the `QUANTITIES` under conditions with `reads_outputs`.
 
     Raises:
         AnchorscopeError: An activation is not finite, a whole vector is zero, or one sample alone
@@ -93,7 +94,6 @@ def head_of(loaded: Loaded, planned: Plan) -> cache.Layers:
 
 
 def _joined(parts: Sequence[States]) -> States:
-    """Concatenate the states of several groups of samples."""
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -117,7 +117,7 @@ def _pass_batch(
 ) -> tuple[dict[str, torch.Tensor], Any]:
     """Pass one batch through the base model.
 
-    Return site → the states, [rows, layers, positions, width], and the base model's output.
+    Return (states, output): site → states [rows, layers, positions, width]; the model's output.
     """
     rows, first = [row.passed for row in batch.rows], first_passed(batch, head)
     with recording(loaded, pairs, rows, first=first) as seen, _masked_by_layer(loaded, batch, head):
@@ -132,7 +132,7 @@ def _pass_batch(
 
 
 def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
-    """Return `QUANTITIES` under conditions that block nothing. `last` is the LM head's input."""
+    """Return `QUANTITIES` under conditions with `reads_outputs`. `last` is the LM head's input."""
     found, first = {}, first_passed(batch, head)
     for one, draw in batch.columns:
         if not one.reads_outputs:
@@ -164,13 +164,13 @@ def inputs(
 ) -> dict[str, Any]:
     """Return the arguments of one call of the model.
 
-    The tokens of the cached `head` are not passed again. If `acting` is False, the mask blocks no
-    tokens, as in layers in which no intervention acts.
+    The tokens of the cached `head` are not passed again. Unless `acting`, the mask blocks no token.
 
     Returns:
-        Right-padded `input_ids` and `position_ids`, int64 [rows, queries]; `attention_mask`, in the
-        model's dtype, [rows, 1, queries, keys]; `past_key_values` with the head, if any. For
-        `noop`, which takes the model's ordinary path, the mask is int64 [rows, keys].
+        `input_ids` and `position_ids`, int64 [rows, queries], padded on the right;
+        `attention_mask` [rows, 1, queries, keys], in the model's dtype; and `past_key_values` if
+        there is a `head`. A batch of `noop` takes the model's ordinary path: its `attention_mask`
+        is int64 [rows, keys].
     """
     ids = [row.passed.input_ids for row in batch.rows]
     lengths, first = [len(row) for row in ids], first_passed(batch, head)
@@ -196,7 +196,7 @@ def inputs(
 def _masked_by_layer(
     loaded: Loaded, batch: Batch, head: cache.Layers | None = None
 ) -> Iterator[None]:
-    """Give each layer a mask of its own if an intervention acts in some layers only."""
+    """If an intervention acts in some layers only, give each layer a mask of its own."""
     interventions = [row.intervention for row in batch.rows]
     if all(one.layers is None for one in interventions):
         yield
@@ -243,9 +243,9 @@ def _check(states: torch.Tensor, batch: Batch, site: str) -> None:
 
 
 def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the `QUANTITIES` of `tokens` [n], float32 [n, 3] in CPU memory.
+    """Return float32 [n, 3] in CPU memory: the `QUANTITIES` of each of the n `tokens`.
 
-    Each token is predicted from one of the `states` [n, width], taken after the final norm.
+    Token i is predicted from state i of `states` [n, width], taken after the final norm.
     """
     parts = []
     for logits, written in logits_of(loaded, states, tokens):
@@ -261,7 +261,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
 def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield, part by part, the float32 logits [part, vocabulary] of `states`, and `beside`."""
+    """Yield (logits, beside) part by part. `logits` of `states` are float32 [part, vocabulary]."""
     size = max(1, LOGITS_AT_ONCE // families.embedded(loaded.model))
     for some, given in zip(states.split(size), beside.split(size), strict=True):
         yield families.logits(loaded.model, some), given
