@@ -40,7 +40,7 @@ QUESTION, EXACT, ANSWER = 25, 6, 10
 SPARE = 1.1
 """Least free memory of a device, as a multiple of the weights."""
 SOUGHT_ON = ("cuda",)
-"""Devices on which the largest batch is searched for. A full main memory would kill the process."""
+"""Devices whose largest batch is sought. On a CPU, full memory would kill the process."""
 LEAST = 256
 """Smallest step of the search for the largest batch, in tokens."""
 
@@ -107,7 +107,7 @@ def _time_of_figure(config: Config, figure: str, card: str) -> str:
 
 
 def samples(config: Config) -> int:
-    """Return the number of questions of a dataset that sets no size of its own."""
+    """Return the number of questions of a dataset without a `sample_size` of its own."""
     return min(config.sample_size, config.limit or config.sample_size)
 
 
@@ -270,7 +270,7 @@ def _fits(loaded: Loaded, work: Work, tokens: int) -> bool:
 
 
 def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
-    """Return the largest batch that fits, in tokens, to within an eighth or `LEAST`.
+    """Return the largest batch that fits, in tokens. It may err by an eighth, or by `LEAST`.
 
     The search doubles or halves from `start`, up to `most`, then bisects.
 
@@ -292,7 +292,7 @@ def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
 
 
 def fit_layer(config: Config, n: int, width: int, device: torch.device) -> int:
-    """Fit and score one layer's probes of one read-out, on made-up states of `n` samples."""
+    """Fit and score the probes of one layer and read-out, on made-up states of `n` samples."""
     draws = torch.Generator().manual_seed(0)
     label = torch.randint(2, (n,), generator=draws)
     ids = [str(number) for number in range(n)]

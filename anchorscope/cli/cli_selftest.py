@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
 
 
 def report(device: str) -> bool:
-    """Print the verdict of every check, and write all to the file. Return whether none failed."""
+    """Print and store the verdict of every check. Return False if a check failed."""
     verdicts = []
     for verdict in run(device):
         print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
@@ -125,9 +125,9 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _family(family: str, device: torch.device) -> Iterator[Verdict]:
-    """Compare a family's states with those of the plain model, of a loop, and of a second run.
+    """Check that states equal those of the plain model, of single passes, and of a second run.
 
-    The loop makes one pass per sample and layer, with E_Q blocked in all layers up to this one.
+    A single pass is for one sample and one layer k. It blocks E_Q in layers 0…k.
     """
     loaded, planned = tiny(family, device), _planned()
     states, again = (_states(loaded, planned) for _ in range(2))
@@ -148,7 +148,7 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
 
 @torch.inference_mode()
 def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.Tensor:
-    """Return the states of one unpadded row after all blocks but the last, [layers - 1, width].
+    """Return [layers - 1, width]: states of one unpadded row, after every block but the last.
 
     Attention to E_Q is blocked in layers up to `deepest`, or in no layer if `deepest` is None.
     """
@@ -173,7 +173,7 @@ def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.
 
 
 def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
-    """Compare clean states with `noop`: the same rows in another batch, without our mask."""
+    """Compare clean states with `noop`, which passes the same rows in another batch, unmasked."""
     states = _states(tiny(family, device, dtype), _planned())
     clean = {sample: of for (sample, condition), of in states.items() if condition == "clean"}
     worst = max(_distance(states[sample, "noop"], of) for sample, of in clean.items())

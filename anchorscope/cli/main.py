@@ -55,7 +55,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 
 
 class UsageError(AnchorscopeError):
-    """A name on the command line that does not exist: exit code 2."""
+    """The command line names something that does not exist: exit code 2."""
 
 
 @app.command()

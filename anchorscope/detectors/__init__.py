@@ -1,7 +1,7 @@
 """Detectors: methods that predict whether an answer is wrong, and their evaluation.
 
-A method is fitted to labelled answers and returns a scorer of other answers (`method`). `registry`
-lists the methods of `methods/`. `out_of_fold` scores a cell with each of them. `evaluation`,
-`reads` and `transfer` make the tables, and `comparisons` draws them. `detector` turns the stored
-probes of a cell into a detector that can be used elsewhere.
+The module `method` says what a method is: it learns from labelled answers, and then scores answers
+whose labels it cannot see. `registry` lists all methods. `out_of_fold` scores a cell with each. The
+modules `evaluation`, `reads` and `transfer` make the tables, which `comparisons` draws. `detector`
+turns the stored probes of a cell into a detector that can be used elsewhere.
 """

@@ -51,7 +51,7 @@ class DetectionCell:
         return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
 
     def whole(self) -> Training:
-        """Return all samples as training data, for a detector of other answers."""
+        """Return all samples as training data, for a detector of answers outside this cell."""
         where = f"{self.design.where}, all samples"
         return self._training(fitting.inner_folds(self.answers, self.design.settings, where))
 
@@ -120,7 +120,7 @@ def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -
 
 
 def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: object) -> np.ndarray:
-    """Return the index of each of `ids` in `measured`, int64 [ids]; raise if one is missing."""
+    """Return int64 [ids]: the place of each id in `measured`. Raise if an id is missing there."""
     places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
     if (places < 0).any():
         missing = ids[places < 0]
@@ -130,7 +130,7 @@ def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: objec
 
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the texts of each swapped answer: the partner's question with the sample's answer."""
+    """Return a row per sample with a partner: the partner's question and the sample's answer."""
     rows = answers[answers["crossed_partner"].notna()]
     of_question = ["question", "subject", "relation"]
     partners = answers.set_index("id").loc[rows["crossed_partner"], of_question]

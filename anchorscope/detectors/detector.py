@@ -1,4 +1,4 @@
-"""A detector of wrong answers: a probe of one layer, and the model and prompt that it is for."""
+"""A detector of wrong answers: a probe of one layer, for one model and one prompt."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ FILE = "detector.json"
 COLUMNS = ("id", "question", "response", "ea_text", "p_wrong", "p_balanced", "dropped")
 """Columns of `Detector.score`, see docs/figures.md#using-the-result."""
 TOLERANCE = 0.1
-"""Largest allowed median change of the references' logits, relative to their standard deviation."""
+"""The references' logits may change by this share of their standard deviation, in the median."""
 REFERENCES = 8
 """Number of answers whose logits a detector stores, to recognise its model."""
 FIELDS = {"answer": "response"} | {
     name: name for name in ("question", "subject", "property", "relation")
 }
-"""Column of an answer → field of a row that is scored."""
+"""Column of a table of answers → field of a row that `Detector.score` takes."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Origin:
 
     @classmethod
     def of(cls, loaded: Loaded, *asked: Any) -> Self:
-        """Describe a model in memory. `asked` are `style`, `around` and `settings`."""
+        """Describe a model in memory. `asked` fills the fields `style`, `around`, `settings`."""
         model, config = loaded.model, loaded.model.config
         shape = shape_of(config.to_dict(), "model")
         name, commit = model.name_or_path or None, getattr(config, "_commit_hash", None)
@@ -78,8 +78,8 @@ class Reference:
 class Detector:
     """A linear detector of the wrong answers of one model.
 
-    The logit, `weights` · state + `bias`, is the log-odds of *wrong*, given the share of wrong
-    answers among the samples that the probes were fitted to.
+    The logit is `weights` · state + `bias`. It is the log-odds of *wrong* where the share of wrong
+    answers is that of the training answers, `n_wrong` / `n`.
     """
 
     origin: Origin
@@ -97,7 +97,7 @@ class Detector:
         return f"Detector of {model}: {self.readout}, layer {self.layer}"
 
     def logits(self, states: np.ndarray | torch.Tensor) -> np.ndarray:
-        """Score hidden states [n, width] of the read-out and layer, float64 [n]."""
+        """Return float64 [n]: the logits of `states` [n, width] at the read-out and layer."""
         return as_array(states) @ np.array(self.weights) + self.bias
 
     def score(
@@ -120,8 +120,8 @@ class Detector:
             batch_tokens: Most tokens in a batch. The default depends on the device.
 
         Returns:
-            One row per given row, in their order: `COLUMNS`. `p_wrong` is the probability
-            given the share of wrong answers in the cell, `p_balanced` given that half are wrong.
+            A row of `COLUMNS` for each of `rows`, in the same order. `p_wrong` assumes the share
+            of wrong answers in the cell. `p_balanced` assumes that half of all answers are wrong.
             Both are blank if the answer was dropped. `dropped` then holds the reason.
 
         Raises:
@@ -158,7 +158,7 @@ class Detector:
         raise AnchorscopeError(what, folder, do, see="detector")
 
     def _check_model(self, loaded: Loaded) -> None:
-        """Refuse a model, tokenizer or chat template that gives the references other logits."""
+        """Refuse a model, tokenizer or chat template that changes the references' logits."""
         shape = shape_of(loaded.model.config.to_dict(), "the model")
         if shape != self.origin.shape:
             why = f"{_named(shape)}, not {_named(self.origin.shape)}"
@@ -177,7 +177,7 @@ class Detector:
     def _scored(
         self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object
     ) -> pd.DataFrame:
-        """Answer and score rows. Return `logit` and `COLUMNS`, but no probabilities, per row."""
+        """Return a row for each of `given`: `COLUMNS`, with `logit` instead of probabilities."""
         origin = self.origin
         chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
         numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
@@ -188,7 +188,7 @@ class Detector:
         return _as_given(answers.assign(logit=self._logits(loaded, answers)), given)
 
     def _logits(self, loaded: Loaded, answers: pd.DataFrame) -> np.ndarray:
-        """Pass every answer once and return its logit, float64 [n]; NaN if it was dropped."""
+        """Return float64 [n]: the logit of each answer, or NaN if the answer was dropped."""
         logits = pd.Series(np.nan, index=answers["id"])
         usable = answers[answers["dropped"].isna()]
         if len(usable):
@@ -205,7 +205,7 @@ load = Detector.load
 
 
 def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
-    """Return family, number of layers and width of a model; errors as in `families.sizes`."""
+    """Return (family, number of layers, width) of a model, given its `config`."""
     return families.family_of(config, where).model_type, *families.sizes(config, where)
 
 
@@ -214,9 +214,9 @@ def _named(shape: tuple[str, int, int]) -> str:
 
 
 def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row per row of `given`; equal rows share an answer.
+    """Return a row for each of `given`. Rows with the same question and response share an answer.
 
-    The ids of `answers` are row numbers.
+    Each id in `answers` is the number of a row of `given`.
     """
     rows = pd.DataFrame(list(given)).reindex(columns=["id", "question", "response"])
     texts = rows[["question", "response"]].astype(object).fillna("").astype(str)
@@ -237,7 +237,7 @@ def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.D
 def export(
     fitted: Fitted, readout: str, answers: pd.DataFrame, states: Features, origin: Origin
 ) -> Detector:
-    """Average the calibrated logits of the probes of all outer folds at the headline layer.
+    """Make the detector of the headline layer: the average of all folds' calibrated probes.
 
     The probes were fitted to `answers`. `states` are the clean states, [layers, n, width].
 

@@ -22,7 +22,7 @@ METRICS = ("auroc", "auprc", "brier", "ece")
 
 
 def with_ends(*names: str) -> tuple[str, ...]:
-    """Return the column of each statistic, followed by the columns of its interval ends."""
+    """Return names of columns, with interval ends: `auc` → `auc`, `auc_low`, `auc_high`."""
     return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
@@ -48,7 +48,7 @@ class DetectionScores:
 
 
 def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
-    """Return the clean scores of one read-out, in the order of `samples.in_order`.
+    """Return the clean scores of one read-out, with the samples sorted by id.
 
     `rows` have `out_of_fold.COLUMNS`. Answers without scores are left out.
 
@@ -70,14 +70,14 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
 def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
     """Return a row of `COLUMNS` per detector and metric, with clustered intervals.
 
-    Differences between detectors are paired, on the samples that both have scored. If `vs_probe`
-    is above 0, the metric is larger than the probe's.
+    A difference between two detectors is paired: both are judged on the samples that both scored.
+    If `vs_probe` is above 0, the detector's metric is larger than the probe's.
     """
     drawn, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
 
     @cache
     def of(detector: str, counted: bytes) -> np.ndarray:
-        """Return [1 + draws, metrics] on the samples `counted`, a mask in bytes (for the cache)."""
+        """Return the metrics, [1 + draws, metrics]. `counted` is a mask, in bytes for the cache."""
         some = np.frombuffer(counted, dtype=bool)
         rank, s = cell.rank[detector][some], cell.s[detector][some]
         return metrics(rank, s, cell.z[some], drawn.with_all[:, some])
@@ -107,11 +107,11 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
 
 
 def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Compute `METRICS` in every draw, [draws, metrics]; NaN in draws of one class.
+    """Return `METRICS` of each draw, [draws, metrics]; NaN if the draw has only one class.
 
-    `rank` orders the answers, higher for more likely wrong, and gives `auroc` and `auprc` (average
-    precision at finding wrong answers). The logits `s` give `brier` and `ece`. `z` is 1 for a wrong
-    answer. All three are [n]. `weights` [draws, n] count how often each answer was drawn.
+    `rank` [n] is higher for answers that are more likely wrong. `auroc` and `auprc` (average
+    precision at finding wrong answers) use `rank`. `brier` and `ece` use the logits `s` [n]. `z`
+    [n] is 1 for a wrong answer. `weights` [draws, n] count how often each answer was drawn.
     """
     everyone, wrong = weights.sum(1), weights @ z
     both_classes = (wrong > 0) & (wrong < everyone)
@@ -125,10 +125,10 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
 
 
 def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the expected calibration error in each draw, [draws]; `p` [n] is P(z = 1).
+    """Return the expected calibration error of each draw, [draws] (Naeini et al., 2015).
 
-    `p` falls into ten bins of equal width. The error is the mean of |share of z = 1 − mean p| over
-    the bins, weighted by their size (Naeini et al., 2015). `weights` are [draws, n].
+    `p` [n], the probability that `z` is 1, falls into ten bins of equal width. In each bin, mean
+    `p` differs from the share of z = 1. The error averages these differences, weighted by bin size.
     """
     bins = np.minimum((p * 10).astype(np.int64), 9)
     in_bin = (bins[:, None] == np.arange(10)) * (z - p)[:, None]

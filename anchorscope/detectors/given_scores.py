@@ -19,7 +19,7 @@ FIELDS = ("id", "detector", "score")
 
 
 def read(path: str) -> pd.DataFrame:
-    """Read given scores, with `FIELDS`, from a file in any format of a dataset.
+    """Read the user's scores, with `FIELDS`. The file may have any format that datasets may have.
 
     Higher scores mean that an answer is more likely wrong.
 
@@ -46,14 +46,14 @@ def read(path: str) -> pd.DataFrame:
 def scores(
     cell: DetectionCell, rows: pd.DataFrame, where: str
 ) -> tuple[pd.DataFrame, Mapping[str, int]]:
-    """Calibrate given scores of a cell's samples. Each fold is calibrated on the other folds.
+    """Calibrate the user's scores of a cell. Each fold is calibrated on the other folds.
 
     Returns:
         The scores with `out_of_fold.COLUMNS`, and two counts: all given rows, and those that
         matched no sample.
 
     Raises:
-        AnchorscopeError: No row matches, or all scored answers outside some fold have one label.
+        AnchorscopeError: No row matches, or outside a fold all scored answers have the same label.
     """
     places = pd.Index(cell.design.ids).get_indexer(pd.Index(rows["id"]))
     matching = rows.assign(place=places)[places >= 0]

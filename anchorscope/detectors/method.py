@@ -29,9 +29,9 @@ class Samples:
     answers: pd.DataFrame  # `TEXT_COLUMNS`, n rows; see `text_columns`
     readout: str  # read-out of the figure, such as `mlp/final`
     states: Mapping[str, Features] = field(default_factory=dict)
-    """Read-out → states [layers, n, width]: for `readout` and, where measured, `before`."""
+    """Read-out → states [layers, n, width]. The keys are `readout` and, if measured, `before`."""
     outputs: pd.DataFrame | None = None
-    """Features of the token probabilities, and `p_true`, n rows; None if not measured."""
+    """One row per answer: features of its token probabilities, `p_true`. None if not measured."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -39,11 +39,11 @@ class Samples:
 
     @property
     def before(self) -> str:
-        """The read-out at the same site before the answer is read."""
+        """The read-out of the same site at the end of the prompt, before any answer."""
         return before_answer(self.readout)
 
     def rows(self, places: np.ndarray) -> Samples:
-        """Return some of the samples, given their indices, int64 [rows]."""
+        """Return the samples at the indices `places`, int64 [rows]."""
         outputs = self.outputs
         return Samples(
             self.answers.iloc[places].reset_index(drop=True),
@@ -79,7 +79,7 @@ class Training:
         return math.log(share / (1 - share))
 
     def rows(self, places: np.ndarray) -> Training:
-        """Return some of the samples, given their indices, without the fitted probes."""
+        """Return the samples at the indices `places`, without the fitted probes."""
         return replace(
             self,
             samples=self.samples.rows(places),
@@ -90,7 +90,7 @@ class Training:
         )
 
     def labelled(self, label: np.ndarray) -> Training:
-        """Return the same samples, labelled by `label`, int64 [n], for example their pathways."""
+        """Return the same samples with another `label`, int64 [n], such as their pathways."""
         return replace(self, label=label, fitted={})
 
 
@@ -103,7 +103,7 @@ class Scorer(Protocol):
     """A fitted method. Implementations are frozen dataclasses of arrays and numbers."""
 
     def score(self, samples: Samples, /) -> np.ndarray:
-        """Return log-odds of *wrong*, given the share of wrong training answers, float64 [n]."""
+        """Return float64 [n]: log-odds of *wrong*, if answers are wrong as often as in training."""
         ...
 
 
@@ -112,7 +112,7 @@ class Unsupervised(Protocol):
     """A scorer that learns only its calibration from labels."""
 
     def raw(self, samples: Samples, /) -> np.ndarray:
-        """Return the score before calibration, higher for more likely wrong, float64 [n]."""
+        """Return float64 [n]: uncalibrated scores, higher for answers more likely to be wrong."""
         ...
 
 
@@ -121,7 +121,7 @@ Fit = Callable[[Training], Scorer]
 
 @dataclass(frozen=True)
 class LinearScorer:
-    """A logit that is linear in the states of some layers of a read-out."""
+    """A scorer whose logit is a linear function of the states at `readout` in some `layers`."""
 
     readout: str
     layers: tuple[int, ...]
@@ -134,7 +134,7 @@ class LinearScorer:
         return self.of_states([states[layer : layer + 1][0] for layer in self.layers])
 
     def of_states(self, states: Sequence[np.ndarray | torch.Tensor]) -> np.ndarray:
-        """Return the logits from the states of each layer, [n, width] each."""
+        """Return float64 [n]: the logits. `states` holds one array [n, width] for each layer."""
         terms = [as_array(x) @ weights for x, weights in zip(states, self.weights, strict=True)]
         return np.sum(terms, axis=0) + self.bias
 

@@ -1,4 +1,4 @@
-"""Out-of-fold scores: the method that scores a sample has seen neither it nor its subject.
+"""Out-of-fold scores: each method scores samples whose subjects it was not fitted to.
 
 The folds are those of the stored probes.
 """
@@ -22,9 +22,9 @@ from anchorscope.storage.progress import Progress
 COLUMNS = ("id", "readout", "detector", "condition", "fold", "s", "rank", "partner", "source")
 """`s` is the log-odds of *wrong*, given the share of wrong answers in the training fold. `rank` is
 `s` minus the log-odds of this share, so that samples of all folds can be compared. For methods that
-learn only their calibration, `rank` is the uncalibrated score. `condition` is `clean`, or `crossed`
-for the same answer after the question of `partner` (an id). `source` says where the
-partners' relations come from, see `passes.partners.Crossing`.
+learn only their calibration, `rank` is the uncalibrated score. The `condition` is `clean` or
+`crossed`. In `crossed`, the answer follows the question of another sample, whose id is `partner`.
+`source` says where the partners' relations come from, see `passes.partners.Crossing`.
 """
 
 log = logging.getLogger(__name__)

@@ -29,11 +29,11 @@ COLUMNS = (
 def table(
     rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
 ) -> pd.DataFrame:
-    """Split the logit of each detector that scored answers after both questions.
+    """Split the logit of each detector that also scored the swapped answers.
 
-    The share of a term is its mean square over pairs of right answers, divided by the sum of all
-    terms' mean squares. Intervals hold the detectors fixed. `rows` are `out_of_fold.scores` at this
-    read-out. Return a row of `COLUMNS` per detector, or no rows if there are no pairs.
+    Each term has a mean square over the pairs of right answers. The share of a term is its part of
+    the sum of these mean squares. Intervals hold the detectors fixed. `rows` are
+    `out_of_fold.scores` at this read-out. Return a row of `COLUMNS` per detector, if pairs exist.
 
     Raises:
         AnchorscopeError: Scores and answers have different samples.
@@ -86,7 +86,7 @@ def _row(
 def _analysis(
     rows: pd.DataFrame, detectors: list[str], answers: pd.DataFrame, bootstrap: Bootstrap, seed: int
 ) -> Analysis:
-    """Return the input of `crossing`, with the detectors' scores in the place of layers."""
+    """Return the input of `crossing`, in which each detector takes the place of a layer."""
     layers = {name: number for number, name in enumerate(detectors)}
     rows = rows[rows["detector"].isin(detectors)]
     as_layers = rows.assign(
@@ -104,7 +104,7 @@ def _analysis(
 
 
 def _shares(groups: Groups, pairs: Swapped, analysis: Analysis) -> dict[str, np.ndarray]:
-    """Return the share of each term, and the ends of its interval, [detectors] each."""
+    """Return column → float64 [detectors]: each term's share, and the ends of its interval."""
     right = groups["right"][OWN]
     squares = np.stack([right.term(which)[0] ** 2 for which in crossing.TERMS.values()])
     whole = squares.mean(-1)[None]

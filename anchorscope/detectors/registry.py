@@ -58,7 +58,7 @@ RECORDS = (
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
 """Name → record, in the order of tables and figures."""
 TABLES = ("detection", "detection-reads", "self-awareness")
-"""Suffixes of the names of a figure's tables, each joined from tables of the figure's cells."""
+"""A figure's tables, by the suffix of their name. Each joins tables of the figure's cells."""
 COMPARISONS = "detectors.comparisons"
 VIEWS = {
     "detection": View(

@@ -1,8 +1,8 @@
 """Self-awareness: whether the clean states predict which pathway an answer uses.
 
-A sample is Q-Anchored if the knockout flips the prediction of its outer fold's probe, at the
-headline layer of this fold. The predictors learn from the pathways of the training samples. Each of
-these pathways comes from a probe that was not fitted to the sample's inner fold.
+A sample is Q-Anchored if the knockout flips its prediction at the headline layer of its outer fold.
+The predictors learn from the pathways of training samples. These pathways, too, come from probes
+that were not fitted to the sample: they were fitted to the other inner folds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from anchorscope.experiments.analysis import stacked
 from anchorscope.probes import intervals, samples
 
 PREDICTORS = ("states", "text", "score")
-"""Predictors of the pathway: the clean states of any layer; the text of question and response; and
-the probe's logit, its absolute value and the predicted class, which largely determine what flips.
+"""Predictors of the pathway: clean states of one layer, the text of question and response, and the
+score. The score is the probe's logit, its size and its sign. These largely decide what flips.
 """
 SCORES = ("id", "readout", "predictor", "fold", "flips", "rank")
 """Columns of `predictions`."""
@@ -35,8 +35,8 @@ COLUMNS = (
 def predictions(cell: DetectionCell) -> pd.DataFrame:
     """Predict pathways out of fold; return a row of `SCORES` per sample and predictor.
 
-    Without a knockout there are no rows. If the training samples of a fold all use one pathway, its
-    samples get equal ranks.
+    Without a knockout there are no rows. If all training samples of a fold use the same pathway,
+    all samples of this fold get equal ranks.
     """
     if cell.knockout is None:
         return pd.DataFrame(columns=list(SCORES))
@@ -62,7 +62,7 @@ def predictions(cell: DetectionCell) -> pd.DataFrame:
 
 
 def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str, np.ndarray]:
-    """Return each predictor's ranks of the test samples, higher for Q-Anchored, float64 [n]."""
+    """Return predictor → ranks of the `test` samples, float64 [n]; higher means Q-Anchored."""
     pathway = probe.pathways(train)
     if not probe.fittable(pathway, train.inner):
         return dict.fromkeys(PREDICTORS, np.zeros(len(test)))
@@ -86,10 +86,10 @@ def _decided_by(s: np.ndarray) -> np.ndarray:
 def table(
     rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
 ) -> pd.DataFrame:
-    """Estimate how well each predictor tells the pathway, and what `states` gain over the others.
+    """Estimate the AUC of each predictor, and the gain of `states` over `text` and over `score`.
 
-    `rows` come from `predictions` at this read-out. Return a row of `COLUMNS` per predictor. The
-    gains over text and score are in the row of `states`.
+    `rows` come from `predictions` at this read-out. Return a row of `COLUMNS` per predictor. Both
+    gains are in the row of `states`.
 
     Raises:
         AnchorscopeError: Rows and answers have different samples.

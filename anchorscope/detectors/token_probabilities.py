@@ -56,10 +56,10 @@ def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame
 
 
 def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndarray:
-    """Return the probability that the model calls each answer true, float64 [n].
+    """Return float64 [n]: the probability that the model calls each answer true.
 
-    The probabilities of the two letters are scaled to sum to 1. The result is averaged over both
-    orders of the options, because models prefer one letter.
+    The model chooses (A) or (B). The probabilities of A and B are scaled to sum to 1. The result is
+    averaged over both orders of the options, because models prefer one letter.
     """
     means = np.zeros(len(pairs))
     for first, second in ORDERS:
@@ -75,9 +75,9 @@ def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndar
 
 
 def choice(loaded: Loaded, text: str, style: str) -> tuple[tuple[int, ...], tuple[int, int]]:
-    """Return the tokens of the prompt `text`, and the two next tokens that choose (A) or (B).
+    """Return (prompt, options): the tokens of the prompt `text`; the next token for A, and for B.
 
-    Tokens that both options begin with, such as a blank and a bracket, belong to the prompt.
+    If both options begin with the same tokens, such as a bracket, these tokens end the prompt.
     """
     how = style_of(style)
     asked = how.message(text, loaded.tokenizer)

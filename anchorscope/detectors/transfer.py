@@ -35,10 +35,11 @@ def table(
     """Fit every detector to each dataset, and test it on every dataset.
 
     Layer, penalty and calibration are learned from the training dataset. Tested samples that share
-    their question or subject with the training dataset are left out and counted. `vs_own` is the
-    AUC minus the out-of-fold AUC of the tested dataset's own detector, on the same samples.
+    their question or subject with the training dataset are left out and counted. `vs_own` compares
+    with the detector of the tested dataset: the AUC minus that detector's out-of-fold AUC, on the
+    same samples.
 
-    Per dataset, `cells` has the cell and `out_of_fold` the rows of `out_of_fold.scores`, all at one
+    `cells` is dataset → cell. `out_of_fold` is dataset → rows of `out_of_fold.scores`. All have one
     model and read-out. Return a row of `COLUMNS` per training dataset, tested dataset and detector.
     """
     fitted, rows = dict[str, dict[str, Scorer]](), []
@@ -68,7 +69,7 @@ def _rows(
     drawn: ClusterDraws,
     bootstrap: Bootstrap,
 ) -> Iterator[dict[str, object]]:
-    """Yield a row per detector, from its `ranks` of the samples that are `counted`, bool [n]."""
+    """Yield a row per detector. `counted`, bool [n], is a mask of the samples to use."""
     few = min((counted & (scored.z == one)).sum() for one in (0, 1))
     n_clusters = int(drawn.clusters_in(counted))
     for name in DETECTORS:

@@ -1,4 +1,4 @@
-"""Checks before the first job of a run, and explanations of failed jobs after the last."""
+"""Checks before a run's first job, and explanations of failed jobs at the end of the run."""
 
 import re
 import shutil
@@ -59,11 +59,10 @@ def drop_forced(workflow: Any) -> None:
 
 
 def refuse_held(jobs: Iterable[Any]) -> None:
-    """Refuse products that a job of another run is making, since Snakemake would delete them.
+    """Refuse products that another run is making: this run's Snakemake would delete them.
 
     Raises:
-        AnchorscopeError: Another run makes some of the products. Names each such job and its
-            process.
+        AnchorscopeError: There are such products. The error names their jobs and processes.
     """
     held = {}
     for job in jobs:
@@ -88,11 +87,11 @@ def refuse_arrays(settings: Any) -> None:
 def check_sources(jobs: Iterable[Any]) -> None:
     """Check that the models and datasets of a run are available, as far as this is cheap.
 
-    A model or dataset that an earlier run recorded is looked up completely. Otherwise its job might
-    fail, and Snakemake would delete the record, on which every later product depends.
+    A model or dataset that an earlier run recorded is looked up completely, so that its job cannot
+    fail. After a failure, Snakemake deletes the record, on which every later product depends.
 
     Raises:
-        AnchorscopeError: Models or datasets are not available. Names all of them.
+        AnchorscopeError: Models or datasets are not available. The error names all of them.
     """
     errors = []
     for job in jobs:
@@ -166,9 +165,9 @@ def check_writable(folder: str | Path) -> None:
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
-    """Return the bytes of disk space that activations need, given the bytes of each cell.
+    """Return the bytes of disk space that activations need. `cells` holds the bytes of each cell.
 
-    Unless `keep`, the activations of only one cell are on the disk at a time.
+    If `keep` is false, only one cell's activations are on the disk at a time.
 
     Raises:
         AnchorscopeError: The disk of `folder` has less free space.

@@ -22,7 +22,7 @@ STAGES = (
     "dataset model train prompts answers activations scores truth table picture detector samples"
 )
 RESERVED = frozenset([*TARGETS, *STAGES.split()])
-"""Names of the workflow's targets and stages, not allowed for models, datasets and figures."""
+"""Names of targets and stages of the workflow. No model, dataset or figure may have them."""
 
 Keys = tuple[str, ...]
 """Path from the top of the config to an entry: keys, and indices in lists."""
@@ -127,7 +127,7 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
     """Check the user's merged config, and complete it with the shipped catalogue.
 
     Raises:
-        AnchorscopeError: The config has mistakes. Lists each with its place, key, value and remedy.
+        AnchorscopeError: There are mistakes. The error lists place, key, value and remedy of each.
     """
     whole = shipped.complete({**raw, **_own_targets(sources)})
     names = {c: list(whole[c]) for c in CATALOGUES if isinstance(whole[c], Mapping)}
@@ -143,7 +143,7 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
 
 
 def _own_targets(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """Return {"targets": all figures of the user's files}, or {} if one of them sets `targets`.
+    """Return {"targets": all figures of the user's files}, or {} if a file sets `targets`.
 
     The first source is the project's own file. All others are the user's.
     """
@@ -169,7 +169,7 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """Return as text the source and line that last set the key `path`, else its nearest parent."""
+    """Say which source and line set the key `path` last; if none did, take the nearest parent."""
     keys = tuple(map(str, path))
     for depth in range(len(keys), 0, -1):
         for source in reversed(sources):

@@ -1,4 +1,4 @@
-"""Set up a job's device, model and dataset for scripts, and fit its probes."""
+"""What scripts share: set up device, model and dataset of a job, and fit a cell's probes."""
 
 from __future__ import annotations
 

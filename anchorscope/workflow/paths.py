@@ -38,7 +38,7 @@ class Paths:
         self.views = pictures(self.readouts)
 
     def study(self, wildcards: Any) -> RunConfig:
-        """Return the settings of the study whose root the wildcards name."""
+        """Return the settings of the study to which the wildcard `root` belongs."""
         return self.studies[wildcards.root].config
 
     def of_cell(self, root: str, stage: str, model: str, dataset: str, end: str = "") -> str:
@@ -59,7 +59,7 @@ class Paths:
         return [self.of_cell(root, stage, model, dataset, end) for model, dataset in cells]
 
     def product(self, stage: str, end: str = "") -> Callable[[Any], str]:
-        """Return a function from wildcards to the path of a stage's product for their cell."""
+        """Return a function: wildcards → path of the stage's product for the cell they name."""
         return lambda w: self.of_cell(w.root, stage, w.model, w.dataset, end)
 
     def of_figure(self, stage: str, end: str) -> Callable[[Any], list[str]]:
@@ -80,7 +80,7 @@ class Paths:
     ) -> list[str]:
         """Return the paths of a product in the calibration's root.
 
-        By default `cells` are those compared with the planted truth.
+        By default, `cells` are the cells to compare with the planted truth.
         """
         chosen = self.config.calibrated() if cells is None else cells
         return self.of_cells(self.calibration, stage, chosen, end)
@@ -88,7 +88,7 @@ class Paths:
     def if_needed(
         self, need: Need, products: Callable[[Any], str | list[str]]
     ) -> Callable[[Any], str | list[str]]:
-        """Return a function: `products` for experiments with this `need`, and [] for all others."""
+        """Make the function `products` return [] for experiments without this `need`."""
         return lambda w: products(w) if need in registry.EXPERIMENTS[w.experiment].needs else []
 
     def experiments_held(self) -> list[tuple[str, str, str]]:
@@ -128,13 +128,13 @@ class Paths:
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
 
     def views_of(self, figure: str) -> list[str]:
-        """Return the files of a figure's other pictures: the evidence, and all other read-outs."""
+        """Return the files of the pictures beside a figure: evidence, and all other read-outs."""
         own = self.readouts.get(self.config.figures[figure].readout)
         main = [view for view, picture in self.views.items() if view and picture.of_main_run]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
 
     def picture(self, wildcards: Any) -> View:
-        """Return the picture of the wildcard `view`: empty for the figure, or a dot and a view."""
+        """Return the picture that the wildcard `view` names. An empty `view` names the figure."""
         return self.views[wildcards.view.removeprefix(".")]
 
     def drawn(self, wildcards: Any) -> list[str]:
@@ -178,7 +178,7 @@ class Paths:
     def checkpoint(self, wildcards: Any) -> str | list[str]:
         """Return the folder of a trained model, or the files of a local one.
 
-        The shipped model is used if only it fits the present recipe, else the one trained here.
+        The shipped model is used if it fits the present recipe and no model trained here does.
         """
         model = wildcards.model
         entry = self.config.models[model]
@@ -194,13 +194,13 @@ class Paths:
         return [path for path in paths if os.path.exists(path)]
 
     def beside(self, *names: str) -> dict[str, str]:
-        """Return path → digest of those `names` that exist. The report does not make the others."""
+        """Return path → digest of the files `names`. Files that do not exist are left out."""
         paths = [os.path.join(self.root, name) for name in names]
         return {path: digest([path])[:12] for path in paths if os.path.exists(path)}
 
     @property
     def figure_page(self) -> str:
-        """Digest of the files of a figure's page. Unlike their paths, it is equal in all clones."""
+        """Digest of the files of a figure's page. Clones differ in paths, but not in digest."""
         return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
 
     @property
@@ -210,7 +210,7 @@ class Paths:
 
     @property
     def methods_words(self) -> str:
-        """Digest of two files that a figure's methods text uses: `words`, and the references."""
+        """Digest of both files behind a figure's methods text: `words`, and the references."""
         return digest([self.words, Path(self.resources, "report/references.bib")])[:12]
 
 

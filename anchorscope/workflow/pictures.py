@@ -1,6 +1,6 @@
 """The pictures of a figure. The *view* of a picture is the suffix of its file name.
 
-Snakemake imports this module at every start, so functions import the code that draws.
+Snakemake imports this module at every start. To save time, drawing code is imported only when used.
 """
 
 from collections.abc import Mapping
@@ -46,12 +46,12 @@ def draw(
     request: dict[str, Any],
     made: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Draw a picture. Return label → chart: the picture, then those that its page can switch to.
+    """Return label → chart: first the picture, then the alternatives that its page offers.
 
-    Figure and evidence switch to the other read-outs, the figure also to the other conditions.
+    Figure and evidence offer the other read-outs. The figure also offers the other conditions.
 
-    `tables` are the picture's inputs, by the suffix of their file names. `request` holds the
-    keywords of a chart. `made` is the provenance of all products behind the first table.
+    `tables` is suffix → table, by the suffix of the table's file name. `request` holds the keywords
+    of a chart. `made` is the provenance of all products behind the first table.
     """
     if picture.of_main_run:
         from anchorscope.figures.figure_notes import no_answer_note

@@ -34,7 +34,7 @@ MARGIN = 2
 SLOWER_ON_CPU = 1000
 """Factor by which a model's passes take longer on a CPU."""
 STATES_PER_GB = 3500
-"""Assumed layers × width per GB of a model's GPUs, for a model whose shape is unknown."""
+"""If a model's shape is unknown, layers × width is assumed to be this, per GB of its GPUs."""
 LINES = (".jsonl", ".csv")
 """Endings of files in which each row takes at least one line."""
 PROFILE = "slurm/config.yaml"
@@ -82,10 +82,10 @@ class Jobs:
     trials: tuple[Trial, ...] = ()  # results of the self-test
 
     def asks(self, kind: str, stage: Stage | None = None) -> dict[str, Callable[..., int]]:
-        """Return functions for `mem_mb` and `runtime` (minutes) of a kind of job, see `MEMORY`.
+        """Return functions that estimate `mem_mb` and `runtime` (minutes) of jobs of one `kind`.
 
-        Both grow with each attempt, up to the limits of the profile. `stage` is the stage of these
-        jobs, if the self-test times it.
+        Both grow with each attempt, up to the limits of the profile. The kinds are in `MEMORY`. If
+        the self-test times these jobs, `stage` is its name for them.
         """
         limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
 
@@ -132,7 +132,7 @@ class Jobs:
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
         """Return the resources that say where a rule's jobs run.
 
-        A job asks for as many GPUs as its model's config, but for at most `most_gpus`.
+        A job asks for the GPUs that its model's config sets, but for at most `most_gpus`.
         """
 
         def gpus(wildcards: Any) -> int:
@@ -152,7 +152,7 @@ class Jobs:
     def cores(self, wildcards: Any) -> int:
         """Return the threads of a job: four for a model on the CPU, else one.
 
-        The tiny models trained here gain nothing from more than one.
+        Models that are trained here get one: they are tiny, and more threads do not help.
         """
         entry = self.config.models[wildcards.model]
         # A job on a cluster gets the GPUs that it requests, whatever GPUs this machine has.
@@ -185,7 +185,7 @@ def _lines(path: Path, _changed: int) -> int:
 
 
 def weights_gb(config: Config, model: str) -> float:
-    """Return the GB that a model takes in memory, by its files or, without files, by its GPUs."""
+    """Return a model's size in memory in GB: from its files or, without files, from its GPUs."""
     entry = config.models[model]
     folder = checkpoint(config, model)
     stored = 0

@@ -1,10 +1,10 @@
 """End a run on Ctrl-C, and continue it after a crash (`make resume`).
 
 After a crash, the lock of the last run is cleared, unless a process of that run is still alive.
-Snakemake's lock does not name its owner. So this module searches this machine's processes for a
-Snakemake, or a job of one, in the same folder. A killed Snakemake also leaves its jobs in the
-cluster's queue, and neither Snakemake nor its SLURM plugin finds them again. Beside new jobs, they
-would write the same files. So this module finds the old jobs by the run's id and cancels them.
+Snakemake's lock does not name its owner. So this module looks for processes of Snakemake and of its
+jobs, on this machine and in the same folder. A killed Snakemake also leaves its jobs in the
+cluster's queue, and neither Snakemake nor its SLURM plugin finds them again. Old and new jobs would
+write the same files. So this module finds the old jobs by the run's id and cancels them.
 """
 
 import atexit
@@ -61,10 +61,7 @@ def _end(processes: Iterable[psutil.Process]) -> None:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Return whether a process is running, without collecting its exit code.
-
-    Snakemake waits for the exit code.
-    """
+    """Return whether a process is running. Leave its exit code to Snakemake, which waits for it."""
     with suppress(psutil.Error):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False
@@ -131,7 +128,7 @@ def _ask_slurm(*command: str) -> str:
 
 
 def owners(folder: Path, cancelled: Collection[str] = ()) -> dict[str, str]:
-    """Return process id → user of each Snakemake, or job of one, in `folder` on this machine.
+    """Return process id → user, for Snakemake and its jobs in `folder` on this machine.
 
     Processes that belong to the SLURM jobs `cancelled` are left out.
     """
@@ -165,7 +162,7 @@ def _still_running(
 
 
 def _making(pid: int) -> str:
-    """Return `, which makes <product>` if a process holds a product's lock, else ""."""
+    """Say what a process makes: `, which makes <product>`, or "" if it holds no product's lock."""
     with suppress(psutil.Error):
         for file in psutil.Process(pid).open_files():
             if product := locks.product_of(file.path):

@@ -29,7 +29,7 @@ class _Formatter(logging.Formatter):
 def stage(snakemake: Any) -> Iterator[None]:
     """Log to the rule's log file and the terminal, check the inputs, and report errors.
 
-    Inputs are refused if a larger share of samples was dropped than `most_dropped` allows. An
+    Inputs are refused if the share of dropped samples is above `most_dropped`. An
     AnchorscopeError is printed without a traceback and ends the job with exit code 1. Any other
     error is a bug, is printed with its traceback, and ends the job with exit code 2. A job that
     makes a checkpoint or a product of a cell holds the product's lock, see `storage.locks`.
@@ -65,7 +65,7 @@ def stage(snakemake: Any) -> Iterator[None]:
 
 
 def root_of_lock(job: Any) -> str | None:
-    """Return the folder whose `.partial` contains the lock of a job; None if it has no lock.
+    """Return the folder whose `.partial` holds the job's lock, or None for a job without a lock.
 
     Jobs without a lock take seconds: they locate a model, read rows, or join the tables of cells.
     """
@@ -76,7 +76,7 @@ def root_of_lock(job: Any) -> str | None:
 
 @contextmanager
 def _alone(snakemake: Any) -> Iterator[None]:
-    """Wait for a job's lock and hold it. End the job if another made its product meanwhile."""
+    """Wait for a job's lock and hold it. End this job if another job made the product meanwhile."""
     if (root := root_of_lock(snakemake)) is None:
         yield
         return

@@ -17,7 +17,7 @@ from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
-"""Stages whose products a study may take from the main one, in running order."""
+"""Stage → place in running order. A study may take these products from the main study."""
 
 TARGETS = (
     "all evidence detection detectors report calibration calibration-experiments null-controls"
@@ -40,7 +40,7 @@ class Study:
 
     @property
     def partner_folds(self) -> list[Any] | None:
-        """The settings of the folds, which keep partners together; None without swapped answers."""
+        """The settings of the folds that partners must share. None without swapped answers."""
         measured, probe = interventions.on(self.config.conditions.model_dump()), self.config.probe
         has_arms = any(one.role == "arm" for one, _ in measured)
         return [probe.folds, probe.disjoint] if has_arms else None
@@ -87,9 +87,9 @@ def null_cells(config: RunConfig) -> list[tuple[str, str]]:
 
 
 def held_cells(config: RunConfig, experiment: str | None = None) -> list[tuple[str, str]]:
-    """Return (model, dataset) of the cells compared with the planted truth, then of the null cells.
+    """Return (model, dataset) of cells: those to compare with the planted truth, then null cells.
 
-    An `experiment` that does not compare question and answer leaves out the null cells.
+    For an `experiment` that does not compare question and answer, null cells are left out.
     """
     every = experiment is None or registry.EXPERIMENTS[experiment].follows_pair
     nulls = null_cells(config) if every else []
@@ -97,12 +97,12 @@ def held_cells(config: RunConfig, experiment: str | None = None) -> list[tuple[s
 
 
 def shown_cells(config: RunConfig) -> list[tuple[str, str]]:
-    """Return (model, dataset) of the cells of the targets' figures, once each."""
+    """Return (model, dataset) of every cell in the figures of `targets`, without repetition."""
     return list(dict.fromkeys(cell for figure in config.targets for cell in config.cells(figure)))
 
 
 def cells_of(config: RunConfig, target: str) -> list[StudyCell]:
-    """Return the cells that `target` measures: those of a figure, or of one of `TARGETS`, if any.
+    """Return the cells that `target` measures. A target is a figure, or one of `TARGETS`.
 
     Raises:
         AnchorscopeError: There is no such target.

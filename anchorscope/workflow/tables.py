@@ -19,7 +19,7 @@ from anchorscope.storage.files import read_csv, read_parquet
 from anchorscope.storage.records import check_settings
 
 Made = tuple[Mapping[str, pd.DataFrame], dict[str, Any]]
-"""Tables by the names of the outputs, and further entries of their record."""
+"""(tables, entries): output's name → its table; further entries of the outputs' record."""
 
 
 def delta_p(job: Any) -> Made:
@@ -81,7 +81,7 @@ def of_figure(job: Any) -> Made:
 
 
 def samples(job: Any) -> Made:
-    """Make the table of all samples of a figure, at the headline layer of its read-out."""
+    """Make the table of all samples in a figure, scored at the headline layer."""
     from anchorscope.experiments.knockout import per_sample
 
     given, chosen = job.input, job.params
@@ -123,6 +123,6 @@ MAKERS: dict[str, Callable[[Any], Made]] = {
 
 
 def counts_by_cell(cells: Sequence[Sequence[str]], paths: Sequence[str]) -> dict[str, Any]:
-    """Return cell → counts of given and dropped samples, for cells whose records have counts."""
+    """Return cell → counts of given and dropped samples. Cells without counts are left out."""
     counted = zip(map("/".join, cells), map(provenance.counts_of, paths), strict=True)
     return {cell: counts for cell, counts in counted if counts}

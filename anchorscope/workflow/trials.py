@@ -1,4 +1,4 @@
-"""Trials of `anchorscope selftest --like`: memory and time of a model's shape on a card.
+"""Trials by `anchorscope selftest --like`: memory and time that a model needs on a card.
 
 A card is a GPU or, without GPUs, the processor. `resources` estimates jobs from a trial of the same
 model on the same card.
@@ -20,7 +20,7 @@ from anchorscope.storage.files import write_json
 from anchorscope.storage.identity import identity
 
 FILE = Path("selftest.json")
-"""File in the folder of the run with the results of the self-test. Trials are under `LIKE`."""
+"""The self-test's results, in the folder of the run. Trials are under the key `LIKE`."""
 LIKE = "like"
 Stage = Literal["answers", "activations", "scores"]
 CPU_NAMES = Path("/proc/cpuinfo")
@@ -115,7 +115,7 @@ def same_card(name: str, card: str) -> bool:
 
 
 def cards() -> list[str]:
-    """Return the names of the GPUs that torch can use, or the processor's name without GPUs."""
+    """Return the names of the GPUs that torch can use. If there is none, name the processor."""
     import torch
 
     if torch.cuda.is_available():

@@ -14,7 +14,7 @@ from anchorscope.detectors.methods.probe import by_inner_folds, calibration, hea
 
 
 def fit(train: Training) -> LinearScorer:
-    """Fit at the probe's headline layer, and calibrate on the inner folds."""
+    """Fit the mass-mean probe at the usual probe's headline layer. Calibrate on the inner folds."""
     readout, z = train.samples.readout, train.label
     layer = headline_layer(train, readout)
     x = train.samples.states[readout][layer : layer + 1][0].double().cpu().numpy()

@@ -1,8 +1,8 @@
 """Mixture of probes: one probe per pathway, weighted by the predicted pathway.
 
 The method follows the Mixture of Probes of arXiv 2601.07422. The pathway of a training sample comes
-from a probe that was not fitted to its inner fold. New samples need no knockout: to score them, the
-gate reads only clean states.
+from a probe that was fitted to the other inner folds. New samples need no knockout: to score them,
+the gate reads only clean states.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anchorscope.passes.interventions import seeded
 from anchorscope.probes.samples import sigmoid
 
 LEAST_SAMPLES = 20
-"""Smallest number of samples to fit an expert to. Else the expert is the probe of all samples."""
+"""Fewest samples to fit an expert to. If there are fewer, the probe of all samples is used."""
 LEAST = 1e-12
 """Probabilities are clipped to [`LEAST`, 1 − `LEAST`]."""
 
@@ -61,7 +61,7 @@ def fit_mixture(train: Training) -> MixtureScorer:
 
 
 def fit_random_gate(train: Training) -> MixtureScorer:
-    """Fit the experts of `fit_mixture` behind a random gate."""
+    """Fit the experts of `fit_mixture`, and weight them by a random gate."""
     return MixtureScorer(RandomGate(train.settings.seed), _experts(train, probe.pathways(train)))
 
 
@@ -78,10 +78,10 @@ def fit_vanilla_experts(train: Training) -> MixtureScorer:
 
 
 def gate(train: Training, pathway: np.ndarray) -> LinearScorer:
-    """Fit a probe of the pathway, int64 [n], at the layer that the inner folds choose.
+    """Fit a probe that predicts `pathway`, int64 [n]. The inner folds choose its layer.
 
-    All layers are tried. At the headline layer alone, the gate would read the very state from which
-    the probe predicts the class. If no probe can be fitted, the gate is constant.
+    All layers are tried. If only the headline layer were allowed, the gate and the probe of the
+    class would read the same state. If no probe can be fitted, the gate is constant.
     """
     if not probe.fittable(pathway, train.inner):
         return constant(train, float(pathway.mean()))
@@ -101,7 +101,7 @@ def _experts(train: Training, pathway: np.ndarray) -> tuple[LinearScorer, Linear
 
 
 def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
-    """Fit a probe to the samples `rows`, int64 indices, at the headline layer of all samples."""
+    """Fit a probe to the samples at the indices `rows`. All samples choose its layer."""
     readout = train.samples.readout
     layer = probe.headline_layer(train, readout)
     some = train.rows(rows)

@@ -25,7 +25,7 @@ LEAST = 1e-6
 
 @dataclass(frozen=True)
 class OutputScorer:
-    """A logit that is linear in the features of the token probabilities, and in a probe's logit."""
+    """A scorer that is linear in the features of the tokens and, if given, a probe's logit."""
 
     weights: np.ndarray  # float64 [features]; the probe's logit comes last
     bias: float
@@ -41,7 +41,7 @@ class OutputScorer:
 
 @dataclass(frozen=True)
 class PTrueScorer:
-    """The calibrated log-odds that the model calls its answer false."""
+    """A scorer that calibrates P(True), the probability that the model calls its answer true."""
 
     slope: float
     offset: float
@@ -51,7 +51,7 @@ class PTrueScorer:
         return self.slope * self.raw(samples) + self.offset
 
     def raw(self, samples: Samples) -> np.ndarray:
-        """Return the log-odds that the model calls its answer false, float64 [n]."""
+        """Return float64 [n]: uncalibrated log-odds of the model calling its answer false."""
         p = np.clip(_outputs(samples, (P_TRUE,))[:, 0], LEAST, 1 - LEAST)
         return np.log((1 - p) / p)
 
@@ -63,7 +63,7 @@ def fit_output(train: Training) -> OutputScorer:
 
 
 def fit_output_and_probe(train: Training) -> OutputScorer:
-    """Fit a regression on all features and a probe's logits, each from a fit without the sample."""
+    """Fit a regression on all features and a probe's logit. That probe has not seen the sample."""
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
     x = np.column_stack([_outputs(train.samples, FEATURES), logits])
@@ -72,12 +72,11 @@ def fit_output_and_probe(train: Training) -> OutputScorer:
 
 
 def fit_p_true(train: Training) -> PTrueScorer:
-    """Calibrate the model's verdict by an offset and a slope, which is always positive."""
+    """Calibrate the model's verdict on its answers by an offset and a positive slope."""
     raw = PTrueScorer(1.0, 0.0).raw(train.samples)
     return PTrueScorer(*probe.calibration(train, raw))
 
 
 def _outputs(samples: Samples, columns: tuple[str, ...]) -> np.ndarray:
-    """Return columns of the table of outputs, float64 [n, columns]."""
     assert samples.outputs is not None, "only the states of this cell were read"
     return samples.outputs[list(columns)].to_numpy(dtype=np.float64)

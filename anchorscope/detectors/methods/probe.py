@@ -53,12 +53,12 @@ def headline_layer(train: Training, readout: str) -> int:
 
 
 def with_probes(train: Training) -> Training:
-    """Return `train` with the probes of every read-out fitted, so that methods share them."""
+    """Return `train` with fitted probes of every read-out, so that methods share these probes."""
     return replace(train, fitted={name: learned(train, name) for name in train.samples.states})
 
 
 def learned(train: Training, readout: str) -> Fitted:
-    """Return the probes of every layer of a read-out, fitted now unless they are known."""
+    """Return a read-out's probes, one per layer. Fit them unless `train` already holds them."""
     if readout in train.fitted:
         return train.fitted[readout]
     return fit(train, train.samples.states[readout])
@@ -70,7 +70,7 @@ def fit(train: Training, x: Features) -> Fitted:
 
 
 def design(train: Training) -> Design:
-    """Return the design of one fit to all samples, with their share of label 1 as prior."""
+    """Return the design of a single fit to all samples. The prior is their share of label 1."""
     calibrated = {"scoring": "calibrated", "prior": "natural"}
     return Design(
         where="the training answers",
@@ -91,9 +91,9 @@ def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:
 
 
 def by_inner_folds(train: Training, held_out: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return logits of the training samples, each from a fit to the other inner folds.
+    """Return float64 [n]: the logit of each training sample, from a fit without its inner fold.
 
-    `held_out` takes a mask of the samples in a fold, bool [n], and returns their logits.
+    `held_out` takes the mask of a fold, bool [n], fits to the rest, and returns the fold's logits.
     """
     logits = np.empty(len(train))
     for fold in np.unique(train.inner):
@@ -116,10 +116,10 @@ def of_numbers(train: Training, x: np.ndarray) -> LinearScorer:
 def held_out(
     train: Training, readout: str, layers: list[int], states: Features | None = None
 ) -> np.ndarray:
-    """Score each training sample with a probe not fitted to its inner fold, float64 [layers, n].
+    """Return float64 [layers, n]: each training sample's logits, from fits without its inner fold.
 
-    Penalty, calibration and prior are those of the probe of all training samples. `states`, if
-    given, are scored in place of the clean states.
+    Penalty, calibration and prior come from the probe that is fitted to all training samples. If
+    `states` are given, these are scored in place of the clean states.
     """
     fitted = learned(train, readout).part(layers)
     clean = at(train.samples.states[readout], layers)
@@ -132,12 +132,12 @@ def held_out(
 
 
 def threshold(train: Training) -> float:
-    """Return the threshold of figures. Answers with a higher logit (of `linear`) count as wrong."""
+    """Return the logit (of `linear`) above which an answer counts as wrong in figures."""
     return 0.0 if train.settings.prior == "natural" else train.log_odds
 
 
 def pathways(train: Training) -> np.ndarray:
-    """Return whether the knockout flips the prediction for each training sample, int64 [n].
+    """Return int64 [n]: 1 if the knockout flips the prediction for the training sample, else 0.
 
     Predictions are those of `held_out` at the headline layer.
     """
@@ -149,7 +149,7 @@ def pathways(train: Training) -> np.ndarray:
 
 
 def fittable(label: np.ndarray, inner: np.ndarray) -> bool:
-    """Return whether a probe of labels [n] can be fitted and tuned on inner folds [n]."""
+    """Return whether a probe of `label` [n] can be fitted and tuned on the folds `inner` [n]."""
     folds = range(int(inner.max(initial=0)) + 1)
     return len(folds) > 1 and all(
         (inner == fold).any() and len(np.unique(label[inner != fold])) == 2 for fold in folds

@@ -42,7 +42,7 @@ class NetworkScorer:
 
 
 def fit(train: Training) -> NetworkScorer:
-    """Fit at the probe's headline layer, and calibrate on the inner folds."""
+    """Fit the network at the probe's headline layer. Calibrate it on the inner folds."""
     readout, z = train.samples.readout, train.label
     layer = headline_layer(train, readout)
     states = train.samples.states[readout][layer : layer + 1][0].float().to(train.device)
