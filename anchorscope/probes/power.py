@@ -11,20 +11,20 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
-"""Assumed AUC of the hardest floor, and assumed correlation of the AUCs of floor and probe."""
+"""Assumptions: the hardest floor has AUC `FLOOR`; its AUC and the probe's correlate by `ALIKE`."""
 WIDENED, VARIES = 1.7, 1.2
-"""Middle values of `validation/simulations/power.py`. Refits widen the interval of the gain by the
-first factor. The gain's true spread is the second factor times its spread with fixed models."""
+"""Middle values of `validation/simulations/power.py`. Refits make intervals of the gain `WIDENED`
+times as wide. The gain truly varies `VARIES` times as much as it does with fixed models."""
 POWER, LEVEL = 0.8, 0.95  # power at which samples are planned, and level of the interval
 MOST_GAIN = 0.1  # a cell is too small if it needs a higher gain in AUC to be called a signal
 USUAL_GAIN = 0.05  # gain in AUC that a plan should be able to detect
 
 
 def auc_error(auc: float, right: float, wrong: float) -> float:
-    """Return the standard error of an AUC, for normal scores of `right` and `wrong` answers.
+    """Return the standard error of an AUC over `right` and `wrong` answers with normal scores.
 
     Hanley & McNeil, Radiology 143 (1982), eq. 1. Here, their Q₁ and Q₂ are equal: the probability
-    that two scores of one class both lie on the right side of one score of the other class.
+    that a score is correctly ordered against both of two scores of the other class.
     """
     z = ndtri(auc)
     both = auc - 2 * owens_t(z, 3**-0.5)  # P(two normal variables of correlation .5 are below z)
@@ -33,20 +33,20 @@ def auc_error(auc: float, right: float, wrong: float) -> float:
 
 
 def gain_error(gain: float, n: float, wrong: float = 0.5) -> float:
-    """Return the standard error of the gain in AUC of a fixed probe over a fixed floor."""
+    """Return the standard error of a gain in AUC. Neither probe nor floor is refitted."""
     counts = n * (1 - wrong), n * wrong
     errors = [auc_error(auc, *counts) for auc in (FLOOR + gain, FLOOR)]
     return float((errors[0] ** 2 + errors[1] ** 2 - 2 * ALIKE * errors[0] * errors[1]) ** 0.5)
 
 
 def chance(gain: float, n: float, wrong: float = 0.5) -> float:
-    """Return the probability that a probe with this gain over its hardest floor is a signal."""
+    """Return the probability that this `gain` over the hardest floor is called a signal."""
     z = gain / gain_error(gain, n, wrong)
     return float(ndtr((z - WIDENED * ndtri((1 + LEVEL) / 2)) / VARIES))
 
 
 def least_n(gain: float, wrong: float = 0.5) -> int:
-    """Return the number of samples with which this gain is called a signal in 8 of 10 cells."""
+    """Return the number of samples with which this gain is called a signal 8 times out of 10."""
     few = 2 / min(wrong, 1 - wrong)  # so that each class has two
     if chance(gain, few, wrong) >= POWER:
         return ceil(few)
@@ -54,7 +54,7 @@ def least_n(gain: float, wrong: float = 0.5) -> int:
 
 
 def least_gain(n: int, wrong: float = 0.5) -> float | None:
-    """Return the least gain that is a signal in 8 of 10 cells of `n` samples; None if none is."""
+    """Return the least gain that is called a signal 8 times out of 10, or None if there is none."""
     most = 0.999 - FLOOR
     if n * min(wrong, 1 - wrong) < 2 or chance(most, n, wrong) < POWER:
         return None
@@ -64,8 +64,8 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
 def shortage(n: int, wrong: float = 0.5) -> tuple[float | None, int] | None:
     """Return what a cell of `n` samples lacks; None if it can show a gain of `MOST_GAIN`.
 
-    First comes the smallest gain that the cell can show (None: it can show no gain), then the
-    number of samples that show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
+    Return (gain, needed): the smallest gain that the cell can show, or None; the number of samples
+    that can show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:
