@@ -20,7 +20,7 @@ WANTED = {
     "dict": "keys below it",
     "model": "keys below it",
 }
-"""First word of a pydantic error type (`int` of `int_type`) → the value that the key needs."""
+"""First word of a pydantic error type, such as `int` of `int_type` → what the key needs."""
 BOUNDS = {
     "greater_than_equal": "{ge:g} or more",
     "greater_than": "a number above {gt:g}",
@@ -30,7 +30,7 @@ BOUNDS = {
     "too_short": "at least one entry",
     "string_too_short": "a text that is not empty",
 }
-"""Pydantic error type → the allowed values, a template that the error's context fills."""
+"""Pydantic error type → the allowed values. The error's context fills in the braces."""
 
 
 class Mistake(NamedTuple):
@@ -71,7 +71,7 @@ def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
 
 
 def _at(path: Sequence[int | str], config: type[Section]) -> tuple[type[Section], FieldInfo | None]:
-    """Return the innermost section on a path, and the field that the path ends in, if any."""
+    """Return (section, field): the innermost section on `path`; the last field on it, if any."""
     section, field = config, None
     for place, part in enumerate(path):  # other parts are names or indices
         if found := section.model_fields.get(str(part)):

@@ -78,7 +78,7 @@ def _name(name: str, info: ValidationInfo) -> str:
 
 
 def _key_of(catalogue: str) -> AfterValidator:
-    """Return a validator that refuses names that are not in `catalogue` of the context, if any."""
+    """Return a validator that refuses names missing from `context[catalogue]`, if that is given."""
 
     def check(name: str, info: ValidationInfo) -> str:
         keys = (info.context or {}).get(catalogue)
@@ -114,7 +114,7 @@ class Section(BaseModel):
     )
 
     def numbers(self, *left_out: str) -> dict[str, Any]:
-        """Return the section as plain data, without `left_out` and keys that change no results."""
+        """Return the section as plain data, except `left_out` and keys that change no results."""
         plain = self.model_dump(mode="json", exclude={*left_out})
         return dict(identity.numbers(plain))
 
@@ -127,7 +127,7 @@ class Section(BaseModel):
             raise mistake(f"{what}, found {' and '.join(given) or 'none'}", do)
 
     def only_with(self, source: str, *names: str) -> None:
-        """Refuse these keys unless `source` is set: a key, or `hub or local` for either of two."""
+        """Refuse the keys `names` unless `source` is set. `hub or local` means: either of them."""
         given = [name for name in names if getattr(self, name) is not None]
         if given and all(getattr(self, one) is None for one in source.split(" or ")):
             what = f"`{given[0]}` has a meaning only with {source}"
@@ -135,7 +135,7 @@ class Section(BaseModel):
 
 
 def section_in(annotation: Any) -> type[Section] | None:
-    """Return the section class in a key's annotation, or None; look inside `| None` and `dict`."""
+    """Return the section class in a type, such as `Model | None` or `dict[str, Model]`, if any."""
     sections = (section_in(part) for part in getattr(annotation, "__args__", ()))
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
@@ -158,7 +158,7 @@ class TrainSettings(Section):
     datasets: Listed[DatasetKey] = Field(description="Keys of the datasets to learn.")
     curriculum: Literal["planted", "plain"] = "planted"
     """`planted`: teach facts of the calibration worlds' kinds (truism, myth, …). `plain`: teach
-    facts of any dataset, each right or wrong at random."""
+    facts of any dataset. A random part of them (`wrong_share`) is taught wrong."""
     layers: Count = key(8, "Number of layers.")
     width: Count = key(64, "Width of the residual stream.")
     heads: Count = key(4, "Number of attention heads.")
@@ -173,8 +173,8 @@ class TrainSettings(Section):
     """Steps of a second stage at a lower learning rate, with extra rows about unknown subjects
     (`planted`)."""
     settle_frameless: Amount = 0
-    """Steps of a third stage, in which the share `frameless` is doubled. It strengthens the verdict
-    that the model gives by default on questions that it does not know."""
+    """Steps of a third stage, in which the share `frameless` is doubled. This strengthens the
+    model's default: the verdict that it gives on questions that it does not know."""
     settle_bare: Amount = 0
     """Steps of a fourth stage: as the third, but a tenth of the rows are answers without a
     question, as in the experiment `answer-only` (`planted`)."""
@@ -185,7 +185,7 @@ class TrainSettings(Section):
     frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
     wrong_share: Share = key(0.5, "Share of facts taught wrong (`plain`).")
     embedded_numbers: Annotated[float, Field(ge=0)] = 0
-    """Size of the number added to each word's embedding in an untrained network, relative to the
+    """Scale of the numbers that are added to words' embeddings before training, relative to the
     embeddings' mean norm. Only for `null-familiar` and `null-type` worlds; 0: nothing is added."""
     seed: Amount = key(0, "Seed of weights, order and planted answers.")
 
@@ -272,8 +272,8 @@ class WorldSettings(Section):
     """Invented questions: facts with a planted pathway, or the rows of a null control."""
 
     style: WorldStyle
-    """Wording of the questions, or a null world, `null-…`, named after what decides the label. A
-    null world uses no other key but `seed`."""
+    """Wording of the questions, or a null world (`null-…`). The name of a null world says what
+    decides the label. A null world uses no other key but `seed`."""
     seed: Amount = key(0, "Seed of names, answers and kinds.")
     pathways: Literal["both", "answer"] = key("both", "`answer`: truisms and myths only.")
     scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")

@@ -35,7 +35,7 @@ from anchorscope.styles import STYLES
 BATCH_TOKENS, GPU_BATCH_TOKENS = 8192, 98_304
 """Default maximum size of a batch on a CPU and on a GPU, in tokens (rows × padded length)."""
 RECIPE_VERSION = 3
-"""Increase it when the code of world, curriculum or training changes a recipe's result."""
+"""Increase it if new code (of worlds, curriculum or training) changes what a recipe produces."""
 
 
 class Plain(Section):
@@ -63,8 +63,8 @@ class Conditions(Section):
     question: Plain | None = key(None, "Block the whole question: the ceiling.")
     noop: Noop | None = key(None, "Block nothing, in another batch, to measure numerical noise.")
     crossed: Plain | None = None
-    """Swap the answers of two questions with the same relation and fold. One pass blocks nothing,
-    another blocks as `knockout` does, and a third, if `rest` is run, as `rest` does."""
+    """Swap the answers of two questions with the same relation and fold. One pass blocks nothing.
+    One blocks what `knockout` blocks. If `rest` is run, a third blocks what `rest` blocks."""
     gold: Plain | None = key(None, "With `crossed`: also pass gold answers in place of wrong ones.")
 
 
@@ -100,8 +100,8 @@ class Probe(Section):
     """Bootstrap draws in which the probes are refitted, so that intervals include the variance of
     fitting them; 0 holds the probes fixed."""
     prior: Literal["balanced", "natural"] = "balanced"
-    """`balanced`: p as if right and wrong answers were equally frequent. `natural`: at the
-    share of wrong answers in the cell."""
+    """`balanced`: p assumes as many right as wrong answers. `natural`: p assumes the cell's own
+    share of wrong answers."""
 
 
 class Bootstrap(Section):
@@ -275,7 +275,7 @@ class Config(Section):
         return local and str(Path(self.data_folder or "", local))
 
     def calibrated(self) -> list[tuple[str, str]]:
-        """Return (model, dataset) of the calibration's cells that the catalogues contain."""
+        """Return the calibration's cells (model, dataset), without those that the config lacks."""
         return [
             (model, dataset)
             for model in self.calibration.models
@@ -284,7 +284,7 @@ class Config(Section):
         ]
 
     def trained(self) -> tuple[list[str], list[str]]:
-        """Return models with a recipe, in two lists: needed by figures or calibration, others."""
+        """Return two lists of models with a recipe: those in figures or calibration; the others."""
         needed = {name for figure in self.figures.values() for name in figure.models}
         needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
         names = [name for name, model in self.models.items() if model.train]

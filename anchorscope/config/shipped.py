@@ -1,4 +1,4 @@
-"""Read the shipped catalogue, which completes each run's config, and the shapes of its models."""
+"""Read the shipped catalogue, which completes every config, and the shapes of shipped models."""
 
 import copy
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the catalogue, without figures that cannot be drawn, to `raw`, whose keys win."""
+    """Return `raw` with the catalogue's keys added, except figures that cannot be drawn."""
     whole = laid_over(raw, catalogue())
     figures, own = whole["figures"], raw.get("figures", {})
     if isinstance(figures, Mapping):
@@ -49,7 +49,7 @@ def laid_over(above: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, A
 
 
 def _can_be_drawn(figure: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
-    """Return whether the unchecked config `whole` has a figure's models, datasets and read-out."""
+    """Return whether `whole`, a config not checked yet, has all that a figure needs."""
     for kind in ("models", "datasets"):
         held = whole[kind] if isinstance(whole[kind], Mapping) else {}
         if not held.keys() >= set(figure[kind]):
@@ -60,7 +60,7 @@ def _can_be_drawn(figure: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
 
 @cache
 def shapes() -> Mapping[str, Mapping[str, Any]]:
-    """Return model key → the keys of its config.json that give its shape."""
+    """Return {model key: shape}: the part of the model's config.json that gives its shape."""
     path = Path(__file__).with_name("shapes.yaml")
     return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
 

@@ -2,8 +2,8 @@
 
 A percentile bootstrap that holds the probes fixed is too narrow: a draw changes which samples are
 averaged, but not which samples the probes were fitted to. So probes are also fitted to some draws
-(`Draws`). Over these draws, a quantity may vary more with refitted than with fixed probes. The
-ratio of the two standard deviations, the inflation, stretches intervals about the estimate.
+(`Draws`). Over these draws, a quantity has the standard deviation a with refitted probes, and b
+with fixed probes. The *inflation* a / b, at least 1, stretches the interval about the estimate.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from anchorscope.storage.files import read_arrays, write_arrays
 ANY = (-np.inf, np.inf)  # bounds of an unbounded quantity
 OF_FLOOR = "floor/"  # prefix of the names of arrays with floors' scores in the file of draws
 Refits = tuple[ClusterDraws, Iterable[Readout]]
-"""Bootstrap draws, and one read-out per draw, scored by probes refitted to that draw."""
+"""(draws, read-outs). Read-out k holds the scores by the probes that were refitted to draw k."""
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Bootstrap draws of samples, and the scores of probes and text models fitted to each draw."""
+    """Bootstrap draws of samples, with the scores by the models that were refitted to each draw."""
 
     ids: np.ndarray  # ids of the samples, [n]
     weights: np.ndarray  # how often each sample was drawn, int64 [draws, n]
@@ -55,7 +55,7 @@ class Draws:
     def add(
         self, readout: str, condition: tuple[str, int], rows: np.ndarray, s: np.ndarray
     ) -> None:
-        """Add `s` [layers, draws, len(rows)], scores of samples `ids[rows]`; skip empty `rows`."""
+        """Add the scores `s` [layers, draws, len(rows)] of the samples `ids[rows]`."""
         if not len(rows):
             return
         name, draw = condition
@@ -71,10 +71,10 @@ class Draws:
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
     ) -> Refits | None:
-        """Return the draws, and one copy of `readout` per draw; None if `readout` has no scores.
+        """Return (draws, copies): one copy of `readout` per draw. None if `readout` has no scores.
 
-        A copy holds the scores by the draw's probes, and the effects of those `conditions` that
-        were measured. Answers are as `samples.in_order` returns them.
+        In copy k, all scores are by the probes that were refitted to draw k. A copy has the effects
+        of `conditions`, if measured. `answers` are as `samples.in_order` returns them.
 
         Raises:
             AnchorscopeError: Draws and answers have different samples.
@@ -94,14 +94,14 @@ class Draws:
         return ClusterDraws(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return floor → scores of its refits, float64 [draws, n]. Raises the error of `refits`."""
+        """Return {floor: float64 [draws, n]}: scores by the text models refitted to each draw."""
         rows = places(self.ids, answers["id"], "refitted floors")
         return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
 
 
 @dataclass(frozen=True)
 class Means:
-    """The mean over a group of samples. If several ways form the group, average their means."""
+    """The mean over a group of samples. If a group is formed in several ways, average over them."""
 
     values: np.ndarray  # float64 [ways, layers, n], or broadcastable to the members
     members: np.ndarray  # which samples each way puts into the group, bool [ways, layers, n]
@@ -117,7 +117,7 @@ class Means:
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
     def clusters(self, drawn: ClusterDraws) -> np.ndarray:
-        """Return the group's effective number of clusters, [layers], the mean over the ways."""
+        """Return float64 [layers]: the effective number of clusters, averaged over the ways."""
         return effective_clusters(drawn.sums(self.members)).mean(0)
 
 
@@ -141,10 +141,10 @@ class Spread:
 
 
 def effective_clusters(sizes: np.ndarray) -> np.ndarray:
-    """Return Kish's effective number of clusters (Σ size)² / Σ size², [...]; 0 if all are empty.
+    """Return Kish's effective number of clusters, (Σ size)² / Σ size²; 0 if all sizes are 0.
 
-    `sizes` are [..., clusters]. Members of one cluster count as identical. Their real similarity is
-    not estimated, because values that are all equal do not reveal it.
+    `sizes` are [..., clusters]. Members of one cluster count as identical. How similar they really
+    are cannot be estimated if all values are equal.
     """
     sizes = np.asarray(sizes, dtype=np.float64)
     squares = (sizes**2).sum(-1)
@@ -161,10 +161,10 @@ def with_edges(
     """Widen bootstrap intervals of zero width, because unseen clusters may have other values.
 
     If no sample flips, every bootstrap draw is 0, whether there are six samples or six hundred. But
-    unobserved clusters may have other values: up to the share z² / (clusters + z²) of all clusters,
-    with z the normal quantile. This is the upper end of Wilson's interval (J. Am. Stat. Assoc. 22,
-    1927) for an observed share of 0. The other values may lie anywhere within `bounds`. With
-    infinite bounds, the intervals stay unchanged.
+    clusters that were not sampled may have other values. With z the normal quantile, their share of
+    all clusters is at most z² / (clusters + z²): the upper end of Wilson's interval (J. Am. Stat.
+    Assoc. 22, 1927) for an observed share of 0. The other values may lie anywhere within `bounds`.
+    If a bound is infinite, the intervals stay unchanged.
     """
     least, most = bounds
     if not np.isfinite(bounds).all():
@@ -210,7 +210,7 @@ def spreads(
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
     """Return the standard deviation of `refitted` divided by that of `fixed`, at least 1.
 
-    Both hold quantities, [draws, ...]. A draw counts only where neither of them is NaN.
+    Both are [draws, ...]. A value that is NaN in one of them is left out of both.
     """
     both = ~np.isnan(fixed) & ~np.isnan(refitted)
     known = (np.where(both, values, np.nan).reshape(len(both), -1) for values in (fixed, refitted))

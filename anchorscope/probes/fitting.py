@@ -1,4 +1,4 @@
-"""Fitting: one probe per layer and outer fold, with its penalty and its calibration.
+"""Fitting: for each layer and outer fold, choose a penalty, fit a probe, and calibrate it.
 
 Neither a probe nor its calibration has seen the samples that it scores, or samples linked to them.
 """
@@ -57,7 +57,7 @@ class Design:
 
     @property
     def inner_folds(self) -> list[tuple[int, int]]:
-        """(outer fold, inner fold) of each inner fold; empty if nothing is calibrated."""
+        """Each inner fold, as (outer fold, number). Without calibration, there are none."""
         return [(k, i) for k, inner in enumerate(self.inner) for i in range(inner.max() + 1)]
 
     def of_draws(self, draws: int) -> np.ndarray:
@@ -75,7 +75,7 @@ class Design:
 
 
 def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
-    """Cut outer folds, and inner folds in each training fold, so that linked samples stay together.
+    """Cut the outer folds, and inner folds inside each training fold. Linked samples share a fold.
 
     Linked samples have an equal `component` or, without this column, an equal question or subject.
     The answers need `id` and `label`, and `ea_text` if `disjoint` is `subject+answer`. `where`
@@ -101,7 +101,7 @@ def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers
 def inner_folds(
     answers: pd.DataFrame, settings: ProbeSettings, where: str, outer: int | None = None
 ) -> np.ndarray:
-    """Return the inner fold of each answer, int64 [n]; `outer` is the outer fold left out, if any.
+    """Return each answer's inner fold, int64 [n]. `outer`, the held-out fold, changes the seed.
 
     Raises:
         AnchorscopeError: Folds cannot be cut, see `folds.assign`.
@@ -155,7 +155,7 @@ def plan_passes(
 
 @dataclass(frozen=True)
 class Fitted:
-    """One probe per layer and outer fold, with its calibration, float64 [layers, folds] each.
+    """One probe per layer and outer fold. The arrays are float64 [layers, folds].
 
     With several draws, the arrays are [layers, draws · folds]: first all folds of the first draw,
     then all folds of the second.
@@ -188,10 +188,10 @@ def fit(
     of_text: bool = False,
     device: str | torch.device = "cpu",
 ) -> Fitted:
-    """Fit all probes of all layers in one solve, then choose C and calibrate by outer fold.
+    """Fit the probes of every C together. Then, per layer and outer fold, choose C and calibrate.
 
-    Features are float [layers, n, width], in the order of the design. `c` holds C, [layers, folds];
-    if it is None, C is chosen. With `of_text`, used by `floors`, features are not standardised, and
+    `x` is float [layers, n, width], in the order of the design. `c` holds C, [layers, folds]; if it
+    is None, C is chosen. With `of_text` (used by `floors`), features are not standardised, and
     `platt.strongest` chooses C.
     """
     penalties = np.tile(design.settings.penalties, (len(x), len(design.inner), 1))
@@ -214,11 +214,11 @@ def refit(
     of_text: bool = False,
     device: str | torch.device = "cpu",
 ) -> Fitted:
-    """Fit the probes of bootstrap draws, with known penalties.
+    """Fit the probes of bootstrap draws, with the known penalties `c`.
 
-    No inner folds are fitted. A fold is calibrated on the logits that the probes of the other folds
-    give its training samples. This gives the same spread with a sixth of the probes. `weights`
-    [draws, n] says how often each sample was drawn. Other arguments are as in `fit`.
+    No inner folds are fitted. To calibrate a fold, its training samples get logits from the probes
+    of the other folds. The spread over draws stays the same, with a sixth of the probes.
+    `weights` [draws, n] says how often each sample was drawn. Other arguments are as in `fit`.
     """
     n, draws = len(design.z), len(weights)
     rows = (weights[:, None] * design.outer).reshape(-1, n)
@@ -241,13 +241,13 @@ def refit(
 
 
 def usable(design: Design, weights: np.ndarray) -> np.ndarray:
-    """Return whether all probes of a draw have training rows of both classes, bool [draws]."""
+    """Return bool [draws]: whether every training fold of a draw has samples of both classes."""
     wrong, everyone = weights @ (design.outer * design.z).T, weights @ design.outer.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 
 
 def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training rows, bool [problems, n], and outer fold, int64 [problems], of each fit.
+    """Return (rows, fold): the training rows of each fit, bool [fits, n]; its outer fold, [fits].
 
     The fits to whole outer training folds come first. Fits that leave out one inner fold follow.
     """
@@ -264,7 +264,7 @@ def _choose(
     grid: np.ndarray,
     rule: Callable[..., np.ndarray],
 ) -> Fitted:
-    """Choose the penalty of each layer and outer fold from the `grid` by a rule, and calibrate."""
+    """For each layer and outer fold, let `rule` choose a penalty of `grid`; then calibrate."""
     layers, folds_, penalties = grid.shape
     chosen = np.zeros((layers, folds_), dtype=np.int64)
     slope, offset = np.ones((layers, folds_)), np.zeros((layers, folds_))
@@ -289,7 +289,7 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return log-odds of z = 1 in each outer training fold, [folds]; 0 if the prior is natural."""
+    """Return [folds]: the log-odds of z = 1 in each training fold, or 0 if the prior is natural."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))
@@ -299,7 +299,7 @@ def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:
-    """Return inner out-of-fold logits, [layers, folds, penalties, n]; NaN in the held-out fold."""
+    """Return [layers, folds, penalties, n]: inner out-of-fold logits; NaN in the outer fold."""
     outer_folds, n = design.inner.shape
     held_out = np.full((len(x), outer_folds, penalties, n), np.nan)
     for layer in range(len(x)):
@@ -312,7 +312,7 @@ def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: 
 
 
 def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
-    """Score samples by the probes of index `fold` [..., n]; return s, float64 [layers, ..., n]."""
+    """Return scores s, float64 [layers, ..., n]. The probe `fold[..., i]` scores sample i."""
     raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
         logits = fitted.probes.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()

@@ -47,9 +47,9 @@ def letters_of(text: str) -> set[str]:
 
 
 def order_of_words(text: str) -> set[str]:
-    """Return pairs of words up to `REACH` apart, and each word with its index from both ends.
+    """Return two kinds of features: pairs of words up to `REACH` apart, and words with their index.
 
-    Words are in lower case. Punctuation marks count as words.
+    Indices are from both ends: `0 who`, `-1 ?`. Words are in lower case. Punctuation is kept.
     """
     words = WORD.findall(text.lower())
     pairs = {
@@ -70,7 +70,7 @@ ANALYSERS: Mapping[str, Callable[[str], set[str]]] = {
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """One kind of features of one column of texts."""
+    """Features of one kind, from one column of texts."""
 
     column: str
     kind: str  # key of `ANALYSERS`
@@ -82,7 +82,7 @@ class TextFeatures:
     def learn(
         cls, answers: pd.DataFrame, column: str, kind: str
     ) -> tuple[TextFeatures, sparse.csr_matrix]:
-        """Learn the most frequent features of several texts; also return `features(answers)`."""
+        """Learn a column's most frequent features. Return (learned, learned.features(answers))."""
         texts = _texts(answers, column)
         held = [ANALYSERS[kind](text) for text in texts]
         counts = Counter(feature for features in held for feature in features)
@@ -98,7 +98,7 @@ class TextFeatures:
         return learned, learned._matrix(texts, held)
 
     def features(self, answers: pd.DataFrame) -> sparse.csr_matrix:
-        """Return 1 or 0 for each feature, then scaled lengths and their squares, [n, features]."""
+        """Return a row per text: 1 or 0 for each feature, then scaled lengths and their squares."""
         texts = _texts(answers, self.column)
         return self._matrix(texts, [ANALYSERS[self.kind](text) for text in texts])
 
@@ -125,7 +125,7 @@ class TextModel:
     c: float  # inverse penalty
 
     def logits(self, answers: pd.DataFrame) -> np.ndarray:
-        """Return logits of *wrong*, [n]. Their prior is the training share of wrong answers."""
+        """Return float64 [n]: log-odds of *wrong*, at the training share of wrong answers."""
         features = sparse.hstack([part.features(answers) for part in self.parts], format="csr")
         return features @ self.weights + self.bias
 
@@ -158,7 +158,7 @@ def fit(
 
 
 def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
-    """Predict the label from the text with each of `FLOORS`, out of fold; return `COLUMNS`.
+    """Predict the label from the text, out of fold, by each of `FLOORS`. Return a table, `COLUMNS`.
 
     Weights, penalty and calibration are learned in the probes' folds. The vocabulary is read from
     all texts, without their labels.
@@ -187,10 +187,10 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
 def learn(
     gram: np.ndarray, design: Design, draws: Draws | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fit text models in the folds of a design, given the features' Gram matrix, [n, n].
+    """Fit text models in the folds of `design`, given `gram` [n, n], the features' Gram matrix.
 
-    Return three arrays about the samples: the inverse penalty of the model that scored each [n],
-    the scores at balanced classes [n], and the scores by refitted models, float32 [draws, n].
+    Return (c, s, again): `c` [n] is the C of the model that scored a sample; `s` [n] is its score
+    at balanced classes; `again`, float32 [draws, n], is its score by the refitted models.
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()
@@ -208,9 +208,9 @@ def learn(
 def _rotated(gram: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
     """Rotate features so that they are uncorrelated and have mean 0, given their Gram matrix.
 
-    A penalised regression gives the same logits after a rotation. Return the rotated features as
-    one layer, float32 [1, n, width], and a matrix [n, width]. The matrix times the rotated
-    features' weights gives one factor per text. The weights of the given features are the sum over
+    A penalised regression gives the same logits after a rotation. Return (x, turn): `x`, float32
+    [1, n, width], is one layer of rotated features; `turn` is [n, width]. If w are weights of `x`,
+    `turn @ w` is one factor per text. The weights of the original features are then the sum over
     texts of factor · centred features.
     """
     mean = gram.mean(0)
@@ -222,11 +222,9 @@ def _rotated(gram: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
 
 
 def _texts(answers: pd.DataFrame, column: str) -> list[str]:
-    """Return a column's texts, with empty strings for missing ones."""
     values = answers[column] if column in answers else [None] * len(answers)
     return [text if isinstance(text, str) else "" for text in values]
 
 
 def _lengths(texts: Sequence[str]) -> np.ndarray:
-    """Return the log lengths of texts in characters and words, float64 [n, 2]."""
     return np.log1p([[len(text), len(text.split())] for text in texts])

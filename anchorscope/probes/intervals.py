@@ -9,38 +9,38 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ClusterDraws:
-    """Draws of whole clusters, shared by every statistic so that differences are paired."""
+    """Bootstrap draws of clusters. All statistics use the same draws: differences are paired."""
 
     clusters: np.ndarray  # cluster of each sample, numbered from 0, int64 [n]
     weights: np.ndarray  # how often each cluster was drawn, float64 [draws, clusters]
     seed: int = 0  # seed for resampling the random control's draws
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Sum values [..., n] over each cluster, [..., clusters]."""
+        """Return [..., clusters]: the sum of `values` [..., n] over each cluster."""
         order, starts = self._by_cluster
         return np.add.reduceat(np.asarray(values, dtype=np.float64)[..., order], starts, axis=-1)
 
     @cached_property
     def _by_cluster(self) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the samples sorted by cluster, and the place where each cluster starts."""
+        """(order, starts): sample indices sorted by cluster; the place where each one starts."""
         order = np.argsort(self.clusters, kind="stable")
         return order, np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
 
     def totals(self, values: np.ndarray) -> np.ndarray:
-        """Sum values [..., n] over each draw, [draws, ...]."""
+        """Return [draws, ...]: the sum of `values` [..., n] over each draw."""
         sums = self.sums(values)
         flat = self.weights @ sums.reshape(-1, sums.shape[-1]).T
         return flat.reshape(len(self.weights), *sums.shape[:-1])
 
     def means(self, values: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Average values over members [..., n] in each draw, [draws, ...]; NaN without members."""
+        """Return [draws, ...]: means of `values` over `members` [..., n] per draw; NaN if none."""
         return ratio(self.totals(np.where(members, values, 0.0)), self.totals(members))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
         """Average `each` [draws, ways, layers] over the ways to form a group, ignoring NaN.
 
-        `placements` counts the random control's draws. The ways cycle through them: with 2 draws, 4
-        ways use draws 0, 1, 0, 1. Each bootstrap draw resamples the placements, too.
+        The random control chose tokens `placements` times. Ways cycle through these choices: if
+        there are 2, 4 ways use 0, 1, 0, 1. Each bootstrap draw resamples the choices, too.
         """
         if placements == 1:
             return mean_known(each, 1)
@@ -52,7 +52,7 @@ class ClusterDraws:
         return ratio(np.where(exists, weights * each, 0.0).sum(1), (weights * exists).sum(1))
 
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return the AUC of s [layers, n] on all samples, then in each draw, [1 + draws, layers].
+        """Return [1 + draws, layers]: AUCs of `s` [layers, n], first on all samples, then per draw.
 
         The AUC is NaN if one class is missing. Each layer leaves out the samples whose s is NaN.
         """
@@ -66,7 +66,7 @@ class ClusterDraws:
         return np.concatenate([np.ones((1, n)), self.weights[:, self.clusters]])
 
     def clusters_in(self, members: np.ndarray) -> np.ndarray:
-        """Return the number of clusters, [...], that hold at least one of the members [..., n]."""
+        """Return [...]: how many clusters hold at least one of the `members` [..., n]."""
         return (self.sums(members) > 0).sum(-1)
 
 
@@ -92,15 +92,15 @@ def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def thin(n: Any, n_clusters: Any, least: Any) -> Any:
-    """Return whether `n` or `n_clusters`, numbers or arrays [...], is below its minimum.
+    """Return whether `n` is below `least.min_n`, or `n_clusters` is below `least.min_clusters`.
 
-    `least` has the minima `min_n` and `min_clusters`: the config's `bootstrap`, or an analysis.
+    `least` is the config's `bootstrap`, or an analysis. `n` and `n_clusters`: numbers or arrays.
     """
     return (n < least.min_n) | (n_clusters < least.min_clusters)
 
 
 def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """Return `name`, the first of `values` [1 + draws, ...], and the `ends` columns of the rest."""
+    """Return the column `name`, from `values[0]`, and its `ends`, from the draws `values[1:]`."""
     return {name: values[0], **ends(name, values[1:], level)}
 
 
@@ -111,7 +111,7 @@ def ends(name: str, replicates: np.ndarray, level: float) -> dict[str, Any]:
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the low and high percentiles of `replicates` [draws, ...] over draws, without NaN."""
+    """Return (low, high), percentiles of `replicates` [draws, ...] over the draws; ignore NaN."""
     tails = [(1 - level) / 2, (1 + level) / 2]
     never = np.isnan(replicates).all(0)
     usable = np.where(never, 0.0, replicates)
@@ -121,19 +121,19 @@ def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.nda
 
 
 def auc(s: np.ndarray, z: np.ndarray) -> float:
-    """Return the area under the ROC curve of scores s [n], ties counted half; NaN for one class."""
+    """Return the area under the ROC curve of `s` [n]. Ties count half. NaN if a class is absent."""
     return float(aucs(s, z, np.ones((1, len(s))))[0])
 
 
 def aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the AUC of weighted samples, [draws], given weights [draws, n]."""
+    """Return the AUC in each draw. `weights` [draws, n] say how often each sample was drawn."""
     return _aucs(s, z, weights, np.arange(len(s)))
 
 
 def _aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray, clusters: np.ndarray) -> np.ndarray:
-    """Return the AUC with weighted clusters, [draws], given weights [draws, clusters].
+    """Return the AUC in each draw, [draws].
 
-    The weights are whole numbers, so the sums are exact.
+    `weights` [draws, clusters] are whole numbers, so the sums are exact.
     """
     low, high = (np.flatnonzero(~np.isnan(s) & (z == of_class)) for of_class in (0, 1))
     low = low[np.argsort(s[low], kind="stable")]

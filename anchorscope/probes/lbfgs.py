@@ -1,4 +1,4 @@
-"""L-BFGS for many penalised logistic regressions that share their features, see `probes`.
+"""L-BFGS for many penalised logistic regressions (*problems*) with shared features: see `probes`.
 
 All problems of all layers take a step together. Each has its own search direction and step length.
 """
@@ -19,7 +19,7 @@ WORTH_DROPPING = 0.8  # solved problems leave the tensors if a smaller share is 
 
 @dataclass(frozen=True)
 class Block:
-    """Some layers, and the problems being solved at each of them.
+    """Problems that are solved together, each of them at every layer of the block.
 
     x̂ are the features standardised by a problem's own training rows: (x − mean) · inv_std.
     """
@@ -54,7 +54,7 @@ class Block:
         )
 
     def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """Turn `w` on x̂, with the bias last, into weights [..., width] and bias [...] on `x`."""
+        """Return (weights [..., width], bias [...]) for `x`, given `w` for x̂ with bias last."""
         weights = w[..., :-1] * self.inv_std
         return weights, w[..., -1] - (weights * self.mean).sum(-1)
 
@@ -64,7 +64,7 @@ class Block:
         return (weights @ self.x.mT).add_(bias[..., None])
 
     def residuals(self, logits: Tensor) -> Tensor:
-        """Return weight · (p − z), 0 outside the training rows; overwrite `logits`."""
+        """Return weight · (p − z), which is 0 outside the training rows. Overwrites `logits`."""
         return logits.sigmoid_().sub_(self.z).mul_(self.mask)
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class Block:
         return torch.maximum(first - second, 1e-4 * self.size).mul_(self.c)
 
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
-        """Return (I + curvature · correlation)⁻¹ g, a first guess of inverse Hessian times g."""
+        """Return (I + curvature · correlation)⁻¹ g, a first guess of H⁻¹ g with H the Hessian."""
         head, shrink = g[..., :-1], curvature * self.values
         if not self.vectors.numel():
             return torch.cat([head / (1 + shrink), g[..., -1:] / curvature], dim=-1)
@@ -98,8 +98,8 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
     problems stay unchanged, so problems affect each other by rounding alone.
 
     Returns:
-        The weights [layers, problems, width + 1] on x̂, bias last, and the number of problems that
-        were still unsolved after `max_iterations`.
+        (w, unsolved): the weights for x̂, [layers, problems, width + 1], with the bias last; the
+        number of problems that are unsolved after `max_iterations`.
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution = w.clone()
@@ -145,10 +145,10 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
 class _Past:
     """The last `MEMORY` steps of every problem, from which L-BFGS estimates the curvature.
 
-    `s` are the steps and `y` the changes of the gradient, [layers, problems, MEMORY, width + 1], 0
-    where there is none yet. A new step replaces the oldest. `product` is s · y of each step. R is
-    the upper triangle of s yᵀ, with steps in chronological order. `inverse` is R⁻¹, with rows and
-    columns in the order of `s`; those of an ignored step are 0.
+    `s` are the steps and `y` the changes of the gradient, [layers, problems, MEMORY, width + 1].
+    Both start as 0. A new step replaces the oldest. `product` is s · y of each step. R is the upper
+    triangle of s yᵀ, with steps in chronological order. `inverse` is R⁻¹, but ordered like `s`.
+    In `inverse`, the row and the column of an ignored step are 0.
     """
 
     def __init__(self, w: Tensor) -> None:
@@ -165,7 +165,7 @@ class _Past:
         self.product, self.inverse = self.product[here], self.inverse[here]
 
     def add(self, s: Tensor, y: Tensor) -> None:
-        """Add a step of every problem; ignore it if it is 0 or its s · y is lost in rounding."""
+        """Add a step of every problem. Ignore a step that is 0, or whose s · y is rounded away."""
         place = self.steps % MEMORY
         product = (s * y).sum(-1, keepdim=True)
         corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
@@ -196,7 +196,7 @@ class _Past:
 
 
 def _times(steps: Tensor, vector: Tensor) -> Tensor:
-    """Compute `steps @ vector[..., None]` as a sum, several times faster than as products."""
+    """Return `steps @ vector[..., None]`. Written as a sum, it is several times faster."""
     return (steps * vector[..., None, :]).sum(-1, keepdim=True)
 
 

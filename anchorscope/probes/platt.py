@@ -1,4 +1,4 @@
-"""Choose the penalty of a probe and calibrate it, on its held-out logits."""
+"""Choose the penalty of a probe from held-out logits, and calibrate the probe on them."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ LEAST_SLOPE = 1e-3
 
 
 def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Return the index of the smallest C within one standard error of the best, int64 [layers].
+    """Return int64 [layers]: the smallest C whose loss is within one standard error of the least.
 
-    The criterion is the log-loss over inner folds (Hastie, Tibshirani & Friedman, section 7.10).
-    The inner out-of-fold logits are [layers, penalties, n], with C ascending.
+    C is given by its index. The loss is the log-loss over inner folds (Hastie, Tibshirani &
+    Friedman, section 7.10). `logits`, inner out-of-fold, are [layers, penalties, n], C ascending.
     """
     loss = np.logaddexp(0, np.where(z == 1, -logits, logits))
     folds = [inner == fold for fold in np.unique(inner)]
@@ -25,7 +25,7 @@ def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
 
 
 def strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Return the index of the C with the highest inner AUC, at a tie the smallest; see `choose`."""
+    """Return the index of the C with the highest inner AUC, or the first such C; see `choose`."""
     folds = [inner == fold for fold in np.unique(inner)]
     ranks = np.zeros(logits.shape[:2])
     for place in np.ndindex(ranks.shape):
@@ -37,12 +37,12 @@ def strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarra
 def calibrate(
     logits: np.ndarray, z: np.ndarray, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit slope and offset that make σ(slope · logit + offset) a probability, [layers] each.
+    """Return (slope, offset), [layers] each, so that σ(slope · logit + offset) is a probability.
 
     This is maximum likelihood with Platt's targets (1999, section 2.2), which keep the slope finite
     if the logits separate the classes. The slope is at least 0.001, so that a probe that does worse
-    than chance inside the training fold is not reversed. Held-out logits are [layers, n]. Weights,
-    [n] or [layers, n], say how often each sample counts, by default once.
+    than chance inside the training fold is not reversed. Held-out `logits` are [layers, n].
+    `weights`, [n] or [layers, n], say how often each sample counts (default: once).
     """
     weights = np.broadcast_to(1.0 if weights is None else weights, logits.shape)
     wrong, right = ((weights * one).sum(-1, keepdims=True) for one in (z, 1 - z))

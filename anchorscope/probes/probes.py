@@ -1,13 +1,13 @@
 """Probes: L2-regularised logistic regressions, many of them fitted together.
 
-A problem is one probe: its training rows and its penalty. The objective is the same as in
-scikit-learn's `LogisticRegression(C=c)` on features standardised by the problem's own training
-rows. A row of weight two counts as two equal rows:
+A *problem* is one probe to fit, with its own training rows and penalty. The objective is that of
+scikit-learn's `LogisticRegression(C=c)`, on features standardised by the problem's training rows:
 
     ½‖w‖² + c · Σ over training rows of log-loss(z, w·x̂ + b),   x̂ = (x − mean) / std
 
-The initial inverse Hessian of L-BFGS is (I + c·n·ω·Gram)⁻¹, with ω the mean of p(1−p) and Gram the
-layer's correlation matrix, so that correlated features converge as fast as independent ones.
+A row of weight two counts as two equal rows. L-BFGS starts from the inverse Hessian
+(I + c·n·ω·Gram)⁻¹, with ω the mean of p(1−p) and Gram the layer's correlation matrix. So
+correlated features converge as fast as independent ones.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ TOLERANCE = 1e-4  # a problem is solved if a full step changes no logit by more
 MAX_ITERATIONS = 500
 CPU_BYTES = 64 << 20
 GPU_BYTES = 16 << 30
-"""Maximum bytes of the layers solved together. With more layers, all would wait for the slowest. On
-a GPU, at most half of the total memory is used. The limit ignores how much memory is free, because
-the number of layers solved together changes the last digits of results.
+"""Maximum bytes of the layers solved together. In a larger group, more layers would wait for the
+slowest. On a GPU, at most half of the total memory is used. The limit ignores how much memory is
+free, because the number of layers solved together changes the last digits of results.
 """
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Probes:
     unconverged: int = 0  # number of problems not solved within `MAX_ITERATIONS`
 
     def take(self, problems: Tensor) -> Probes:
-        """Return the probes `problems[layer]` of each layer; `problems`: int64 [layers, chosen]."""
+        """Return the probes `problems[k]` at each layer k. `problems` is int64 [layers, chosen]."""
         index = problems.to(self.weights.device)
         layers = torch.arange(len(index), device=index.device)[:, None]
         return replace(self, weights=self.weights[layers, index], bias=self.bias[layers, index])
@@ -59,12 +59,12 @@ class Probes:
         return replace(self, weights=self.weights[here], bias=self.bias[here])
 
     def logits_at(self, layer: int, rows: Tensor) -> Tensor:
-        """Return logits of z = 1 at one layer, float64 [problems, n], given features [n, width]."""
+        """Return float64 [problems, n]: logits of z = 1 at one `layer`; `rows` are [n, width]."""
         weights = self.weights[layer].double()
         return weights @ rows.to(weights.device).double().T + self.bias[layer][:, None]
 
     def logits(self, x: Features) -> Tensor:
-        """Return logits of z = 1, float64 [layers, problems, n]; `x` is [layers, n, width]."""
+        """Return float64 [layers, problems, n]: logits of z = 1. `x` is [layers, n, width]."""
         return torch.stack([self.logits_at(k, x[k : k + 1][0]) for k in range(len(x))])
 
 
@@ -86,10 +86,10 @@ def fit(
     scaled: bool = True,
     device: str | torch.device = "cpu",
 ) -> Probes:
-    """Fit every problem at every layer, as many together as fit into memory.
+    """Fit a probe for every problem at every layer, as many at a time as memory allows.
 
-    `x` is float [layers, n, width], `z` 0 or 1 [n]. `train_masks` are [problems, n], bool or
-    weights of at least 0. The inverse penalties `c` are [problems] or [layers, problems]. If
+    `x` is float [layers, n, width], `z` 0 or 1 [n]. `train_masks` [problems, n] mark
+    or weight the training rows. The inverse penalties `c` are [problems] or [layers, problems]. If
     `scaled` is False, features are not standardised and must be uncorrelated with mean 0.
 
     Raises:
@@ -161,7 +161,7 @@ def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple
 
 
 def _halved(layers: int, problems: int) -> tuple[int, int]:
-    """Halve the layers, or the problems of a single layer, because they did not fit in memory."""
+    """Return half as many layers or, if there is only one layer, half as many problems."""
     if layers == problems == 1:
         what = "one probe of one layer does not fit, even alone"
         do = "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU"

@@ -17,14 +17,14 @@ from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.files import check_ids
 
 Scores = dict[tuple[str, int], np.ndarray]
-"""Condition and draw → s of the clean probes, float64 [layers, n]; NaN where not measured."""
+"""(condition, draw) → scores by the clean probes, float64 [layers, n]; NaN where not measured."""
 MARGIN = 0.01
-"""Largest difference between the best AUC and the AUC of the layer that a fold chooses."""
+"""A fold chooses the deepest layer whose AUC is at most this much below the best."""
 
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of a condition, compared with another (`compared_with`), [draws, layers, n]."""
+    """What a condition changes against its `compared_with`; arrays are [draws, layers, n]."""
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
     s: np.ndarray  # the score under the condition, float64; NaN where not measured
@@ -78,7 +78,7 @@ def deepest_layer(auc: np.ndarray) -> int:
 
 
 def layer_of_fold(inner_auc: np.ndarray) -> np.ndarray:
-    """Return the layer that each outer fold chooses, int64 [folds], by AUC [layers, folds]."""
+    """Return int64 [folds]: each outer fold's chosen layer. `inner_auc` is [layers, folds]."""
     return np.array([deepest_layer(auc) for auc in inner_auc.T])
 
 
@@ -126,7 +126,7 @@ def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
 
 
 def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str) -> np.ndarray:
-    """Return a column of another table in the order of the answers, float64 [n].
+    """Return `table[column]` in the order of `answers`, float64 [n].
 
     Raises:
         AnchorscopeError: The table does not have one row per answer, or a value is not finite.
@@ -192,7 +192,7 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
 
 
 def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np.ndarray:
-    """Return s, float64 [layers, n]; NaN where a `partial` condition did not measure a sample."""
+    """Return s, float64 [layers, n]. A `partial` condition leaves unmeasured samples at NaN."""
     where = f"{where}, {condition}"
     layers, values = part["layer"].to_numpy(), part["s"].to_numpy(dtype=np.float64)
     places = ids.get_indexer(pd.Index(part["id"].astype(str)))
@@ -214,10 +214,10 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
 def _folds(
     scores: pd.DataFrame, clean: np.ndarray, ids: pd.Index, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the samples' outer folds, int64 [n], and the AUCs that choose layers, [layers, folds].
+    """Return (fold, auc): each sample's outer fold, int64 [n]; each layer's AUC, [layers, folds].
 
-    These are AUCs of inner out-of-fold logits. If there are no inner folds, an outer fold gets the
-    AUC of the clean scores of all samples outside it.
+    The AUC is of inner out-of-fold logits. If there are no inner folds, it is of the clean scores
+    of all samples outside the outer fold.
     """
     rows = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     fold = np.zeros(len(ids), dtype=np.int64)
@@ -230,7 +230,7 @@ def _folds(
 
 
 def _all_effects(scores: Scores) -> dict[str, Effects]:
-    """Return effects by condition in the registry's order, each against its `compared_with`."""
+    """Return the effects of each measured condition, in the order of the registry."""
     effects: dict[str, Effects] = {}
     for one in interventions.REGISTRY.values():
         draws = [scores[key] for key in sorted(scores) if key[0] == one.name]
@@ -240,7 +240,7 @@ def _all_effects(scores: Scores) -> dict[str, Effects]:
 
 
 def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray]) -> Effects:
-    """Compare `moved`, a condition's scores in each draw, with `uncut`; each is [layers, n]."""
+    """Compare `moved`, one array [layers, n] of scores per draw, with `uncut` [layers, n]."""
     s = np.stack(moved)
     measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(uncut).any(0)
     wrong = uncut > 0

@@ -42,17 +42,17 @@ Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""
 CLEAN: Condition = ("clean", 0)
 Activations = Callable[[str, str, int], tuple[Sequence[str], Features]]
-"""Read-out, condition and draw → ids, and their hidden states [layers, len(ids), width]."""
+"""(read-out, condition, draw) → (sample ids, their hidden states [layers, len(ids), width])."""
 
 FITTING = 50
-"""Fitting a layer takes about as long as scoring this many conditions."""
+"""Fitting the probes of a layer takes about as long as scoring the layer this many times."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ScoredProbes:
-    """Some probes, and their scores of the clean pass. The probes were fitted to that pass."""
+    """Probes that were fitted to the clean pass, with the scores that they give to that pass."""
 
     fitted: Fitted
     s: np.ndarray  # out of fold, float64 [layers, n], or [layers, draws, n] for several draws
@@ -64,7 +64,7 @@ _Probes = dict[str, ScoredProbes]
 
 @dataclass(frozen=True)
 class CellScores:
-    """Fits the probes of a cell and scores its conditions; `tables` fills `fitted` and `draws`."""
+    """Fits a cell's probes and scores its conditions. `tables()` fills `fitted` and `draws`."""
 
     activations: Activations
     design: Design
@@ -75,10 +75,10 @@ class CellScores:
     fitted: dict[str, Fitted] = field(default_factory=dict)  # the clean probes, by read-out
 
     def tables(self) -> Iterator[pd.DataFrame]:
-        """Yield the scores of every read-out, condition and probe, out of fold.
+        """Yield a table of out-of-fold scores for every read-out, condition and probe.
 
-        A table has one row per sample and layer, with `COLUMNS`. Scores of `shuffled` are at
-        balanced prior and not calibrated; their p is NaN.
+        A table has one row per sample and layer, with `COLUMNS`. Scores by the probe `shuffled`
+        assume balanced classes. They are not calibrated, so their p is NaN.
 
         Raises:
             AnchorscopeError: A probe cannot be fitted, or activations have other samples.
@@ -95,7 +95,7 @@ class CellScores:
                     progress.update(n)
 
     def _measured(self, readout: str, condition: Condition) -> tuple[np.ndarray, Features]:
-        """Return the samples' indices in the design, and their states, see `activations`."""
+        """Return (places, states): the samples' indices in the design, and their hidden states."""
         ids, x = self.activations(readout, *condition)
         wanted, n = pd.Index([str(id_) for id_ in ids], dtype=object), len(self.design.ids)
         places = pd.Index(self.design.ids).get_indexer(wanted)
@@ -110,7 +110,7 @@ class CellScores:
         raise mismatch(what, where, "folder of activations")
 
     def _fit(self, readout: str, report: Callable[[int], object]) -> _Probes:
-        """Fit a read-out's probes; after each block, call `report` with its number of layers."""
+        """Fit a read-out's probes. After each block of layers, call `report(its size)`."""
         design, device, null = self.design, self.device, _shuffled_design(self.design)
         places, x = self._measured(readout, CLEAN)
         order = np.argsort(places)
@@ -163,9 +163,9 @@ class CellScores:
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
-    """Make `settings.refits` draws of clusters of the design's samples, as for intervals.
+    """Draw whole clusters of samples, `design.settings.refits` times, as `samples.bootstrap` does.
 
-    Draws that leave a training fold with one class only are left out. The log says how many.
+    A draw is dropped if a training fold then has one class only. The log counts dropped draws.
     """
     ordered = in_order(answers)
     found = bootstrap(ordered, design.settings.refits, design.settings.seed)
@@ -179,17 +179,17 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
 
 
 def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
-    """Concatenate the probes and scores of blocks of layers."""
     fitted = fitting.join([part.fitted for part in parts])
     return ScoredProbes(fitted, np.concatenate([part.s for part in parts]))
 
 
 def _shuffled_design(design: Design) -> Design | None:
-    """Return the design with shuffled labels; None for `published` scores or one-class folds.
+    """Return the design with shuffled labels; None if `published`, or if a fold has one class only.
 
     The probes are not calibrated, since a slope would be fitted to uninformative logits. But logits
-    are shifted to balanced classes. Otherwise, a fold with many wrong labels would get low scores,
-    as few are left to train on, and scores of all folds together would rank labels in reverse.
+    are shifted to balanced classes. Without the shift, a fold with many wrong labels would get low
+    scores, because few wrong labels are left to train on. Over all folds together, scores would
+    then rank labels in reverse.
     """
     if design.settings.scoring != "calibrated":
         return None
@@ -210,7 +210,7 @@ def _table(
     fitted: Fitted,
     s: np.ndarray,
 ) -> pd.DataFrame:
-    """Return a table of one condition and probe; `s` [layers, rows] scores samples `places`."""
+    """Return the table of one condition and probe. `s[:, i]` are scores of sample `places[i]`."""
     fold, s, layers = design.fold[places], s.astype(np.float32), len(s)
     columns = {
         "id": np.tile(design.ids[places], layers),

@@ -10,10 +10,10 @@ from anchorscope.passes.features import View
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
-"""If a feature's variance in a problem's rows is below this share of the total, it is constant."""
+"""A feature is constant if training rows have less than this share of its total variance."""
 FAR = 8.0
-"""A row more than this many standard deviations away is left out when a feature is centred. With n
-rows, the limit is at most √n / 2, since no row can be √n away.
+"""Rows more than this many standard deviations from a feature's mean do not count when the feature
+is centred. With n rows, the limit is at most √n / 2, because no row can be √n away.
 """
 COLUMNS = 64  # number of features processed together in float64, so that they fit in the cache
 
@@ -37,7 +37,7 @@ class Standardised:
 
 
 def standardise(features: View, masks: Tensor) -> Standardised:
-    """Standardise features [layers, n, width] for problems with row weights [problems, n].
+    """Standardise `features` [layers, n, width]. `masks` [problems, n] are row weights.
 
     Raises:
         AnchorscopeError: Features are not finite.
@@ -82,7 +82,7 @@ def _standardise_columns(
 
     An outlier would move the mean far from all other rows and leave few digits to tell these apart.
     So outliers do not count for the centre. A feature that is constant among a problem's rows gets
-    1 / std = 0. This makes its weight 0, and the penalty would, too.
+    1 / std = 0. So its weight is 0, as the penalty would make it anyway.
     """
     x = rows[:, columns].double()
     x, first = x - x[0], x[0]
@@ -105,7 +105,7 @@ def _standardise_columns(
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvectors [width, rank] and eigenvalues [rank] of xᵀx / n, given x [n, width].
 
-    With more features than rows, directions in which the rows hardly vary are set to 0.
+    If there are more features than rows, directions without variance get the eigenvector 0.
     """
     n, width = x.shape
     if width <= n:

@@ -31,13 +31,14 @@ class Stored:
 
     @classmethod
     def of(cls, design: Design, fitted: Mapping[str, Fitted]) -> Stored:
-        """Return the probes, by read-out, that were fitted in the folds of a design."""
+        """Store `fitted`, the probes of each read-out, with the folds of their `design`."""
         return cls(design.ids, design.fold, design.inner, fitted)
 
     def design(self, answers: pd.DataFrame, settings: ProbeSettings, where: str) -> Design:
-        """Return the folds of the probes, in the order of `ids`, to fit other models in them.
+        """Return the folds of the probes, so that other models can be fitted in the same folds.
 
-        The answers have the same samples, in any order. `where` names them in error messages.
+        The design has the order of `ids`. The answers have the same samples, in any order. `where`
+        names them in error messages.
 
         Raises:
             AnchorscopeError: The answers have other samples.
@@ -47,9 +48,9 @@ class Stored:
         return Design(where, self.ids, z, self.fold, self.inner, settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Return scores s of hidden states, float64 [layers, rows], with the probes' calibration.
+        """Return float64 [layers, rows]: the calibrated scores s of hidden `states`.
 
-        States are [layers, rows, width]. `ids` holds the sample of each row.
+        `states` are [layers, rows, width]. `ids[i]` is the sample of row i.
 
         Raises:
             AnchorscopeError: No probe was fitted to a sample or to the read-out.
@@ -60,7 +61,7 @@ class Stored:
     def logits_at(
         self, layer: int, states: torch.Tensor, readout: str, ids: Sequence[str]
     ) -> torch.Tensor:
-        """Return scores at one layer, float64 [rows], differentiable in `states` [rows, width]."""
+        """Return float64 [rows]: scores at one layer, differentiable in `states` [rows, width]."""
         fold = self._folds_of(readout, ids)
         fitted = self.fitted[readout]
         weights = fitted.probes.weights[layer, fold]

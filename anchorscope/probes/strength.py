@@ -3,7 +3,7 @@
 A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and above the
 AUC of every text model (floor) that applies. Each difference must have a clustered bootstrap
 interval above 0. The interval is widened by the variance of refitted probes and floors (`bands`).
-Without this step, a lucky fit of the probe would pass for knowledge.
+Otherwise, a lucky fit of the probe would pass for knowledge.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FLOORS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "response": RESPONSE,
     "text": (*QUESTION, *RESPONSE),
 }
-"""Floor → columns of the answers that it reads, each with a kind of features, see `floors`.
+"""Floor → the features that it reads, as (column of the answers, kind); for kinds see `floors`.
 `response` is the text after the prompt.
 """
 APPLY = {"prompt_end": ("question",)}
@@ -56,16 +56,16 @@ def of_scores(
 ) -> Strength:
     """Measure how well scores tell right from wrong answers, compared with the hardest floor.
 
-    Scores are [layers, n], in the order of the answers. Without the table of `floors.floors`, an
-    AUC above 0.6 suffices. Refitted probes and floors (`again`) widen the interval of the gain.
+    `s` is [layers, n], in the order of the answers. `floors` is the table of `floors.floors`; if it
+    is None, an AUC above 0.6 suffices. Refitted models (`again`) widen the interval of the gain.
 
     Returns:
-        Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the floor with the lowest
-        `gain_low`, and `floor_auc`, both blank without floors; `gain`, the AUC of the probe minus
-        `floor_auc`, with `gain_low`, `gain_high`; `signal`. Claims use the others. `hardest` is the
-        floor (or `0.6`) that the probe's AUC exceeds by the fewest standard errors. `margin` is the
-        probe's AUC minus that of `hardest`; `margin_error` is by bootstrap; `margin_low`,
-        `margin_high` and `margin_p` are by Student's t over clusters.
+        Arrays [layers]: `signal`; `probe_auc`, with interval `auc_low`, `auc_high`; `floor`, the
+        floor with the lowest `gain_low`; its `floor_auc`; and `gain`, which is `probe_auc` minus
+        `floor_auc`, with `gain_low`, `gain_high`. Without floors, all from `floor` on are blank.
+        Claims use other columns: `hardest` is the floor (or `0.6`) that the probe's AUC exceeds by
+        the fewest standard errors, and `margin` is this excess. `margin_error` is its bootstrap
+        error. `margin_low`, `margin_high` and `margin_p` are by Student's t over clusters.
 
     Raises:
         AnchorscopeError: The floors have other samples.
@@ -105,7 +105,7 @@ def of_scores(
 def _margin(
     margins: np.ndarray, names: Sequence[str], drawn: ClusterDraws, level: float
 ) -> dict[str, np.ndarray]:
-    """Return the margin with the smallest ratio to its standard error; `hardest` names it."""
+    """Return the margin that is smallest in standard errors. `hardest` names its floor."""
     error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies counts as certain
     value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
     width = error * stdtrit(freedom, (1 + level) / 2)
@@ -120,14 +120,14 @@ def _margin(
 
 
 def _gains(drawn: ClusterDraws, s: np.ndarray, of_text: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Return AUC of scores [layers, n] minus AUC of floors [floors, n]: [draws, floors, layers]."""
+    """Return [draws, floors, layers]: AUC of `s` [layers, n] minus AUC of `of_text` [floors, n]."""
     return drawn.aucs(s, z)[1:, None] - drawn.aucs(of_text, z)[1:, :, None]
 
 
 def _inflation(
     fixed: np.ndarray, again: Again, applying: Sequence[str], z: np.ndarray
 ) -> np.ndarray:
-    """Return the inflation of gains if probe and floor are refitted, [floors, layers]."""
+    """Return [floors, layers]: how much more the gain varies if probe and floor are refitted."""
     learned_anew = []
     for number, weights in enumerate(again.drawn.weights):
         one_draw = replace(again.drawn, weights=weights[None])
@@ -137,7 +137,7 @@ def _inflation(
 
 
 def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return floor → its scores, in the order of the answers, float64 [n].
+    """Return {floor: scores}. Scores are float64 [n], in the order of `answers`.
 
     Raises:
         AnchorscopeError: The floors have other samples.

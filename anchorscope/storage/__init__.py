@@ -1,6 +1,6 @@
-"""Files that are written whole or not at all, with their records, errors and the log.
+"""Products as files: reading, writing, and the records of what each was made from.
 
-The package reads and writes products, records what each was made from, and keeps the finished
-batches of an interrupted job. It also has the errors that the user can act on, and the progress in
-the log. It needs no knowledge of models or probes.
+A file is written whole or not at all. The finished batches of an interrupted job are kept. The
+package also defines the errors that a user can correct, and writes progress to the log. It needs no
+knowledge of models or probes.
 """

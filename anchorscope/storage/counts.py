@@ -1,4 +1,4 @@
-"""Counts of samples in, kept, and dropped by reason."""
+"""Counts: how many samples came in, were kept, and were dropped for each reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BY_CHOICE = frozenset((
 
 @dataclass(frozen=True)
 class Counts:
-    """Samples in, kept and dropped by reason.
+    """How many samples came in, were kept, and were dropped for each reason.
 
     Raises:
         ValueError: Kept and dropped samples do not add up to the total.
@@ -38,7 +38,7 @@ class Counts:
             raise ValueError(f"counts do not add up: {self}")
 
     def among(self, total: int) -> Counts:
-        """Return the counts with a larger `total`; the added samples are beyond the run's limit."""
+        """Return the counts among `total` samples. Extra ones count as beyond the run's limit."""
         beyond = {BEYOND_LIMIT: total - self.total} if total > self.total else {}
         return Counts(total, self.kept, {**beyond, **self.dropped}, self.notes)
 

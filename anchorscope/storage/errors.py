@@ -47,7 +47,7 @@ class AnchorscopeError(Exception):
 
 
 def stale(what: str, where: object, product: str) -> AnchorscopeError:
-    """Return the error for products that do not belong together; `product` must be made again."""
+    """Return the error for products that do not match: the user must make `product` again."""
     do = f"delete {product} and run snakemake again"
     return AnchorscopeError(what, where, do, see="stale-product")
 
@@ -72,7 +72,7 @@ def of_the_disk(error: BaseException) -> AnchorscopeError | None:
 
 
 def _errno(error: BaseException) -> int | None:
-    """Return the operating system's error number; safetensors and arrow put it in the text."""
+    """Return the system's error number, which safetensors and arrow only put in the message."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     match = _ERRNO_IN_TEXT.search(str(error))
@@ -92,7 +92,7 @@ def _printable(text: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """Replace the user's hub token, anything that looks like a token, and logins in URLs."""
+    """Replace secrets by `<token>`: the hub token, text that looks like one, and logins in URLs."""
     text = _LOGIN.sub("<token>@", text)
     secrets = {os.environ.get(name, "").strip() for name in SECRETS}
     for secret in sorted(secrets, key=len, reverse=True):  # one may contain another

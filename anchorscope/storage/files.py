@@ -63,7 +63,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(path: str | Path, what: str) -> Iterator[None]:
-    """Raise an AnchorscopeError for errors in reading `path`; `what` names its content."""
+    """Turn errors in reading `path` into an AnchorscopeError. `what` names the content."""
     try:
         yield
     except (pa.ArrowException, SafetensorError, ValueError, OSError) as error:
@@ -146,7 +146,7 @@ def read_arrays(path: str | Path, what: str) -> tuple[np.ndarray, dict[str, np.n
 
 
 def digest(paths: Iterable[str | Path]) -> str:
-    """Return the SHA-256 of the names, sizes and contents of files, without folder paths."""
+    """Return one SHA-256 of files: of their contents, sizes, and names without folders."""
     whole = hashlib.sha256()
     for path in map(Path, paths):
         with path.open("rb") as opened:
@@ -156,10 +156,10 @@ def digest(paths: Iterable[str | Path]) -> str:
 
 
 def state_of(paths: Iterable[str | Path]) -> str:
-    """Hash local files, so that the hash changes if one is replaced, even by an older file.
+    """Hash local files. The hash changes if a file is replaced, even by one with an older date.
 
-    The whole content of files of up to 16 MiB is hashed. For larger files, the hash covers size,
-    time of the last change, and first MiB, where safetensors and GGUF files have their header.
+    The whole content of files of up to 16 MiB is hashed. For larger files, the hash covers
+    size, time of the last change, and first MiB. Safetensors and GGUF files start with a header.
     """
     whole = hashlib.sha256()
     for path in map(Path, paths):

@@ -13,7 +13,7 @@ LOOKS = frozenset(
 
 
 def identity(part: Mapping[str, Any]) -> str:
-    """Hash `part` to 12 hex digits, without keys that change no number. Their order is ignored."""
+    """Hash `part` to 12 hex digits. Ignore keys that change no number, and the order of keys."""
     text = json.dumps(numbers(part), sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -21,8 +21,8 @@ def identity(part: Mapping[str, Any]) -> str:
 def numbers(part: Any, inside: str = "") -> Any:
     """Return `part` without the keys that change no number (`LOOKS`).
 
-    `inside` is the key of `part` in its parent. Under `fields`, a key such as `label` stands for a
-    column. Under `CATALOGUES`, the user chooses the keys. All these keys are kept.
+    `inside` is the key of `part` in its parent. In `fields` and `CATALOGUES`, all keys are kept:
+    there, a key such as `label` is the name of a column, model, dataset or figure.
     """
     if isinstance(part, Mapping):
         left_out = frozenset() if inside in ("fields", *CATALOGUES) else LOOKS

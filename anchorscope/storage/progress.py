@@ -27,7 +27,7 @@ class Progress(tqdm):
     job = ""
     """Name of the current job. Every bar and line begins with it."""
     kept = False
-    """Whether the next `update` counts work of an earlier process, see `partial.once`."""
+    """Whether an earlier process did the steps of the next `update`, see `partial.once`."""
 
     def __init__(self, *args: Any, unit: str = "samples", **options: Any) -> None:
         """Make a bar with the arguments of tqdm."""
@@ -75,8 +75,8 @@ class Progress(tqdm):
 def shown(job: str) -> Iterator[None]:
     """Show the log of the block on the terminal or in the notebook, as a workflow job does.
 
-    A log of `anchorscope` that the caller has set up stays unchanged. Every line of progress begins
-    with the name of the job.
+    If the caller has set up a log for `anchorscope`, nothing is added to it. Every line of progress
+    begins with the name of the job.
     """
     top, handler = logging.getLogger("anchorscope"), Lines(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))

@@ -20,7 +20,7 @@ from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.identity import identity as identity_of
 
 PLACES = frozenset(("local", "file", "path", "on_disk"))
-"""Settings that name the place or layout of files. The files' content has a digest of its own."""
+"""Settings that say where or how files are stored. Digests of the content count instead."""
 
 STARTED = time.perf_counter()
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
@@ -87,7 +87,7 @@ def of_stage(
 ) -> None:
     """Write the record of a job's product, with the records of all products that it was made from.
 
-    `content` are revisions or digests of inputs that have no record, and `facts` further entries.
+    `content` holds revisions or digests of inputs that have no record. `facts` are further entries.
     """
     upstream = _upstream(snakemake)
     record(

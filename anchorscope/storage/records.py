@@ -12,7 +12,7 @@ from anchorscope.storage.provenance import beside, read
 
 RULES = "dataset prompts answers activations scores delta_p truth calibration_cell".split()
 ORDER = {rule: rank for rank, rule in enumerate(RULES)}
-"""Rule → its rank in running order, for rules that count samples."""
+"""Rule that counts samples → its place in the order in which rules run."""
 MAKE_NUMBERS = (*ORDER, "experiment_measure")
 """Rules whose settings change numbers."""
 
@@ -49,7 +49,7 @@ def check_settings(products: Iterable[str | Path]) -> None:
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """For each input and the product, yield rule, settings (dotted, no `PER_CELL`) and path."""
+    """Yield (rule, settings that all cells must share, path) of each input and of the product."""
     if not beside(product).is_file():
         return
     record = read(product)
@@ -75,8 +75,8 @@ def _by_dotted_key(settings: Mapping[str, Any], prefix: str = "") -> dict[str, A
 def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object) -> None:
     """Refuse to continue if all stages together lost too large a share of the samples.
 
-    Samples left out by choice (`BY_CHOICE`) are not lost. The share is of all samples but those
-    beyond the run's limit (`BEYOND_LIMIT`). `stages` are as `funnel` returns them. `most` is the
+    Samples left out by choice (`BY_CHOICE`) are not lost. Samples beyond the run's limit
+    (`BEYOND_LIMIT`) do not count at all. `stages` are as `funnel` returns them. `most` is the
     largest share that may be lost.
 
     Raises:
@@ -130,7 +130,7 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 
 
 def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the one input of `path` that has counts and runs last; None if none or several do."""
+    """Return that input of `path` with counts that ran last; None if there is no single one."""
     rank = {name: ORDER.get(of.get("rule", ""), len(ORDER)) for name, of in records.items()}
     inputs = records[path].get("made_from", records)
     counted = [name for name in inputs if records.get(name, {}).get("counts")]

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Room:
-    """A runner of batches that records the size that did not fit."""
+    """Runs batches, and remembers the size of the smallest one that did not fit."""
 
     too_much: float = math.inf  # tokens of the smallest batch that did not fit; not tried again
 
@@ -30,7 +30,7 @@ class Room:
         tokens: Callable[[Sequence[int]], int],
         work: Callable[[Sequence[int]], Result],
     ) -> list[Result]:
-        """Call `work` on the samples of a batch, or on ever smaller halves until they fit.
+        """Call `work` on `samples`. If they do not fit in memory, halve them until the parts fit.
 
         `tokens` counts the tokens of samples, padding included. Return the results of the parts, in
         the order of the samples.
@@ -55,7 +55,7 @@ class Room:
 
 
 def tried(work: Callable[[], Result]) -> Result | None:
-    """Return the result of `work`, or free its memory and return None if memory ran out."""
+    """Return the result of `work`. If memory runs out, free it and return None."""
     try:
         return work()
     except RuntimeError as error:
