@@ -11,17 +11,10 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
-<<<<<<< HEAD
-"""Assumed AUC of the hardest floor, and assumed correlation between its AUC and the probe's."""
-WIDENED, VARIES = 1.7, 1.2
-"""Half width of the gain's interval and standard deviation of the gain, each relative to a fixed
-probe and floor: middle values of `validation/simulations/power.py`."""
-=======
 """Assumptions: the hardest floor has AUC `FLOOR`; its AUC and the probe's correlate by `ALIKE`."""
 WIDENED, VARIES = 1.7, 1.2
 """Middle values of `validation/simulations/power.py`. Refits make intervals of the gain `WIDENED`
 times as wide. The gain truly varies `VARIES` times as much as it does with fixed models."""
->>>>>>> t3
 POWER, LEVEL = 0.8, 0.95  # power at which samples are planned, and level of the interval
 MOST_GAIN = 0.1  # a cell is too small if it needs a higher gain in AUC to be called a signal
 USUAL_GAIN = 0.05  # gain in AUC that a plan should be able to detect
@@ -30,13 +23,8 @@ USUAL_GAIN = 0.05  # gain in AUC that a plan should be able to detect
 def auc_error(auc: float, right: float, wrong: float) -> float:
     """Return the standard error of an AUC over `right` and `wrong` answers with normal scores.
 
-<<<<<<< HEAD
-    Hanley & McNeil, Radiology 143 (1982), eq. 1. Their Q1 and Q2 are equal here: the probability
-    that two scores of one class both lie on the correct side of a score of the other class.
-=======
     Hanley & McNeil, Radiology 143 (1982), eq. 1. Here, their Q₁ and Q₂ are equal: the probability
     that a score is correctly ordered against both of two scores of the other class.
->>>>>>> t3
     """
     z = ndtri(auc)
     both = auc - 2 * owens_t(z, 3**-0.5)  # P(two normal variables of correlation .5 are below z)
@@ -52,21 +40,13 @@ def gain_error(gain: float, n: float, wrong: float = 0.5) -> float:
 
 
 def chance(gain: float, n: float, wrong: float = 0.5) -> float:
-<<<<<<< HEAD
     """Return the power: the probability that n samples show this gain in AUC as a signal."""
-=======
-    """Return the probability that this `gain` over the hardest floor is called a signal."""
->>>>>>> t3
     z = gain / gain_error(gain, n, wrong)
     return float(ndtr((z - WIDENED * ndtri((1 + LEVEL) / 2)) / VARIES))
 
 
 def least_n(gain: float, wrong: float = 0.5) -> int:
-<<<<<<< HEAD
     """Return the number of samples that show this gain as a signal with power `POWER`."""
-=======
-    """Return the number of samples with which this gain is called a signal 8 times out of 10."""
->>>>>>> t3
     few = 2 / min(wrong, 1 - wrong)  # so that each class has two
     if chance(gain, few, wrong) >= POWER:
         return ceil(few)
@@ -74,11 +54,7 @@ def least_n(gain: float, wrong: float = 0.5) -> int:
 
 
 def least_gain(n: int, wrong: float = 0.5) -> float | None:
-<<<<<<< HEAD
-    """Return the smallest gain that n samples show as a signal with power `POWER`, None if none."""
-=======
-    """Return the least gain that is called a signal 8 times out of 10, or None if there is none."""
->>>>>>> t3
+    """Return the smallest gain that n samples show as a signal with power `POWER`, or None."""
     most = 0.999 - FLOOR
     if n * min(wrong, 1 - wrong) < 2 or chance(most, n, wrong) < POWER:
         return None
@@ -86,15 +62,10 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
 
 
 def shortage(n: int, wrong: float = 0.5) -> tuple[float | None, int] | None:
-    """Return the smallest gain that n samples show, and the n that is needed; None if n suffices.
+    """Return what `n` samples lack, or None if they can show a gain of `MOST_GAIN`.
 
-<<<<<<< HEAD
-    n suffices if it shows `MOST_GAIN`. The gain is None if n shows none. The needed n shows
-    `USUAL_GAIN` (two digits). `wrong` is the share of wrong answers, one half while unknown.
-=======
-    Return (gain, needed): the smallest gain that the cell can show, or None; the number of samples
-    that can show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
->>>>>>> t3
+    Return (gain, needed): the smallest gain that the samples can show, or None; and the number of
+    samples that can show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:
