@@ -48,7 +48,7 @@ class Mistake(NamedTuple):
 
 
 def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
-    """Translate one of pydantic's errors about `config` into a mistake in the config file."""
+    """Describe an error that pydantic raised about `config` in terms of the config file."""
     path, value, kind = error["loc"], error["input"], error["type"]
     if kind == "mistake":
         key = path[-1:] == ("[key]",)
@@ -71,7 +71,7 @@ def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
 
 
 def _at(path: Sequence[int | str], config: type[Section]) -> tuple[type[Section], FieldInfo | None]:
-    """Return (section, field): the innermost section on `path`; the last field on it, if any."""
+    """Follow `path` into the config. Return the last section that it reaches, and the last field."""
     section, field = config, None
     for place, part in enumerate(path):  # other parts are names or indices
         if found := section.model_fields.get(str(part)):

@@ -135,7 +135,7 @@ class Section(BaseModel):
 
 
 def section_in(annotation: Any) -> type[Section] | None:
-    """Return the section class in a type, such as `Model | None` or `dict[str, Model]`, if any."""
+    """Return `Model` for types such as `Model | None` and `dict[str, Model]`, else None."""
     sections = (section_in(part) for part in getattr(annotation, "__args__", ()))
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation

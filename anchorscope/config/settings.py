@@ -159,7 +159,7 @@ class GivenScores(Section):
 
 
 class Detection(Section):
-    """Detectors of wrong answers, compared by the target `detection`."""
+    """Detectors of wrong answers that `snakemake detection` compares."""
 
     methods: Listed[Text] | None = key(None, "Names of [methods](detectors.md); null: all.")
     scores: list[GivenScores] = Field(default_factory=list)

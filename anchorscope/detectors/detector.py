@@ -78,8 +78,8 @@ class Reference:
 class Detector:
     """A linear detector of the wrong answers of one model.
 
-    The logit is `weights` · state + `bias`. It is the log-odds of *wrong* where the share of wrong
-    answers is that of the training answers, `n_wrong` / `n`.
+    The logit is `weights` · state + `bias`: the log-odds of *wrong*, if answers are wrong as often
+    as in training (`n_wrong` / `n`).
     """
 
     origin: Origin

@@ -165,7 +165,7 @@ def analyses(
     """Yield the read-outs of a cell, one at a time to save memory.
 
     The order of rows has no effect. The bootstrap draws subjects if they are known, else questions.
-    Answers have id, question, subject and label. `settings` are further fields of `Analysis`.
+    Answers need the columns id, question, subject and label. `settings` go into each `Analysis`.
 
     Raises:
         AnchorscopeError: Scores and answers have different samples.

@@ -115,7 +115,7 @@ class Experiment:
 
     @property
     def pictures(self) -> dict[str, View]:
-        """Suffix of the file name → picture. First is `<name>`, then come all `<name>-<view>`."""
+        """Pictures by the end of their file names: `<name>` first, then each `<name>-<view>`."""
         module, found = f"{self.package.partition('.')[2]}.figure", dict[str, View]()
         for view, title in self.views.items():
             stem = f"{self.name}-{view}" if found else self.name

@@ -91,7 +91,7 @@ def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
 
 
 def per_sample(analysis: Analysis, arms: Mapping[str, Arm]) -> pd.DataFrame:
-    """Return whether each sample flips at the headline layer, in a row per sample and arm."""
+    """Make a row per sample and arm. It says whether the sample flips at the headline layer."""
     layer, frames = analysis.readout.headline, []
     for name, arm in arms.items():
         columns = {"id": analysis.answers["id"], "arm": name, "measure": "flip"}

@@ -163,7 +163,7 @@ def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
 
 
 def template_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Return the ids of added tokens that stand in the chat template and hold signs, like `<s>`."""
+    """Return the ids of added tokens that look like markup (`<s>`) and are in the chat template."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     added = tokenizer.added_tokens_decoder.items()
     return {

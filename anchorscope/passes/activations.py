@@ -122,10 +122,10 @@ def index(planned: Plan) -> pd.DataFrame:
     four are there only if answers are swapped.
 
     - `<name>`, for each condition of the role `noise`: whether the sample was measured under it.
-    - `n_blocked_<name>`, for each cut and control: mean number of tokens that a draw blocks; NaN if
-      the condition is not run.
-    - `<name>_complete`, for each control: whether every draw blocks at least as many tokens as the
-      cut that is controlled; False if cut or control is not run.
+    - `n_blocked_<name>`, for each cut and control: number of blocked tokens, mean over draws; NaN
+      if the condition is not run.
+    - `<name>_complete`, for each control: whether it blocks enough tokens in every draw, as many as
+      the cut that it controls; False if cut or control is not run.
     - `crossed_partner`: id of the partner, or None if the sample's answer is not swapped.
     - `gold_partner`: id of the partner, or None if the sample's gold answer is not swapped.
     - `frame`: digest of the tokens of the sample's own prompt that are outside E_Q.
@@ -196,7 +196,7 @@ def read(
 ) -> tuple[list[str], Features]:
     """Return ids and states of one read-out under one condition, in the order of the answers.
 
-    States are float32 [layers, samples, width]. Slicing the layers reads them from the files.
+    States are float32 [layers, samples, width]. Only the layers that are asked for are read from the files.
 
     Raises:
         AnchorscopeError: The read-out was not measured, or a file is missing or broken.

@@ -100,7 +100,7 @@ def thin(n: Any, n_clusters: Any, least: Any) -> Any:
 
 
 def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """Return the column `name`, from `values[0]`, and its `ends`, from the draws `values[1:]`."""
+    """Return the columns of `values[0]` and of its interval over the draws `values[1:]`."""
     return {name: values[0], **ends(name, values[1:], level)}
 
 

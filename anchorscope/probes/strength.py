@@ -105,7 +105,7 @@ def of_scores(
 def _margin(
     margins: np.ndarray, names: Sequence[str], drawn: ClusterDraws, level: float
 ) -> dict[str, np.ndarray]:
-    """Return the margin that is smallest in standard errors. `hardest` names its floor."""
+    """Return the margin with the smallest ratio to its standard error, and the floor behind it."""
     error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies counts as certain
     value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
     width = error * stdtrit(freedom, (1 + level) / 2)

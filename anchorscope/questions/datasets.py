@@ -72,7 +72,7 @@ def prepare(
 def whole(facts: pd.DataFrame, seed: int) -> Prepared:
     """Prepare all facts of a calibration world as questions, without sampling.
 
-    `facts` has the columns of `world.facts`. Other columns are read as fields of the same name.
+    `facts` comes from `world.facts`. Further columns become fields of the same name.
     """
     fields = {name: name for name in facts.columns if name != "planned"}
     rows: list[Any] = facts.to_dict("records")

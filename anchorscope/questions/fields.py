@@ -88,7 +88,7 @@ class RowCells:
 
     @property
     def popularity(self) -> float | None:
-        """The popularity, or None if the cell is empty."""
+        """The popularity, or None if the column is empty in this row."""
         text = self.text("popularity", number=True)
         try:
             return None if text is None else float(text)

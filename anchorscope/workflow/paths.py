@@ -200,7 +200,7 @@ class Paths:
 
     @property
     def figure_page(self) -> str:
-        """Digest of the files of a figure's page. Clones differ in paths, but not in digest."""
+        """Digest of the files of a figure's page. It does not depend on where the clone is."""
         return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
 
     @property

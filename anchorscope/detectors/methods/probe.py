@@ -70,7 +70,7 @@ def fit(train: Training, x: Features) -> Fitted:
 
 
 def design(train: Training) -> Design:
-    """Return the design of a single fit to all samples. The prior is their share of label 1."""
+    """Design a single fit to all training samples. The prior is their share of label 1."""
     calibrated = {"scoring": "calibrated", "prior": "natural"}
     return Design(
         where="the training answers",

@@ -13,7 +13,7 @@ REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"
 
 
 def measure(cell: Cell, settings: Boundary) -> pd.DataFrame:
-    """Score samples clean and under the control. `unknown` in clean rows is from `refusals`."""
+    """Score samples clean and under the control. Clean rows get the column `unknown`."""
     rows = cell.score([*cell.samples.values()], [RANDOM])
     facts = refusals(cell, settings).rename_axis("id").reset_index()
     return with_facts(rows, facts.assign(condition="clean"))

@@ -183,8 +183,8 @@ def _above_text(answers: Answers, pairs: Pairs) -> dict[str, Estimate]:
 def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
     """Estimate the part of gold answers' pair term that log-probability and imitator leave open.
 
-    The part is 0 if the score of the gold answers is a linear or curved function of their
-    log-probability, even if the scores of the model's own answers are another function.
+    The part is 0 if the score of gold answers is a line or a curve over their log-probability. The
+    model's own answers may lie on another curve.
     """
     log_p = gold.log_p - gold.log_p.mean()
     powers = [term(PAIR, log_p**power) for power in POWERS]

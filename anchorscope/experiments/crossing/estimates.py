@@ -35,7 +35,7 @@ UNKNOWN: Any = np.nan
 
 
 def term(which: np.ndarray, four: np.ndarray) -> np.ndarray:
-    """Return the term `which`, such as `PAIR`, of `four` scores [4, ...]."""
+    """Return a term of the scores `four` [4, ...]. `which` is one of `MEAN` to `PAIR`."""
     return np.tensordot(which, four, 1)
 
 
@@ -168,7 +168,7 @@ class Answers:
         return replace(self, scores=scores, imitated=imitated)
 
     def pairs(self, level: float, *others: np.ndarray) -> Pairs:
-        """Return the pairs, linked by subjects, answers and ids in `others` [2, pairs]."""
+        """Return the pairs. Subjects, answers and the ids in `others` (each [2, pairs]) link them."""
         return Pairs.of(self.subjects, self.texts, *others, level=level)
 
     def term(self, which: np.ndarray) -> np.ndarray:
