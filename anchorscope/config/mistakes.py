@@ -71,7 +71,7 @@ def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
 
 
 def _at(path: Sequence[int | str], config: type[Section]) -> tuple[type[Section], FieldInfo | None]:
-    """Follow `path` into the config. Return the last section that it reaches, and the last field."""
+    """Follow `path` into the config. Return the last section and the last field on the way."""
     section, field = config, None
     for place, part in enumerate(path):  # other parts are names or indices
         if found := section.model_fields.get(str(part)):

@@ -196,7 +196,7 @@ def read(
 ) -> tuple[list[str], Features]:
     """Return ids and states of one read-out under one condition, in the order of the answers.
 
-    States are float32 [layers, samples, width]. Only the layers that are asked for are read from the files.
+    States are float32 [layers, samples, width]. Layers are read from the files when they are used.
 
     Raises:
         AnchorscopeError: The read-out was not measured, or a file is missing or broken.

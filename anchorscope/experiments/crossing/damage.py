@@ -100,7 +100,7 @@ class Damaged:
         return Estimate(np.array(100 * share), low=np.array(100 * low), high=np.array(100 * high))
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
-        """Return each pair's term in the error of the mean of `values`. `slope_of` is ∂`values`/∂λ."""
+        """Return each pair's term in the error of the mean. `slope_of` is ∂`values`/∂λ."""
         by_probe = values[0]
         slopes = _of_fold(np.broadcast_to(slope_of, by_probe.shape), self.fold)
         through_left = slopes / np.bincount(self.fold)[self.fold] * self.moves[0]

@@ -168,7 +168,7 @@ class Answers:
         return replace(self, scores=scores, imitated=imitated)
 
     def pairs(self, level: float, *others: np.ndarray) -> Pairs:
-        """Return the pairs. Subjects, answers and the ids in `others` (each [2, pairs]) link them."""
+        """Return the pairs. Subjects, answers and `others` (ids, [2, pairs]) link them."""
         return Pairs.of(self.subjects, self.texts, *others, level=level)
 
     def term(self, which: np.ndarray) -> np.ndarray:
