@@ -70,9 +70,9 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "claims_in_caption": [
         (({"signal": (2, 3), "interaction": (1, 1), "own_answer": (0, 1), "truth": (0, 0)},),
-         "Claims that hold, and in how many of the cells that can be judged: signal in 2 of 3, "
-         "interaction in 1 of 1.\nTested, not shown: interaction in own wrong answers.\nCannot be "
-         "judged: right answers above own wrong ones."),
+         "Claims that hold: signal in 2 of 3 cells that can be judged, interaction in 1 of 1.\n"
+         "Tested, not shown: interaction in own wrong answers.\nCannot be judged: right answers "
+         "above own wrong ones."),
         (({"own_answer": (0, 1), "through_eq": (0, 1), "interaction": (0, 0)},), "\nTested, not "
          "shown: interaction in own wrong answers, path through the exact tokens.\nCannot be "
          "judged: interaction."),
