@@ -65,7 +65,7 @@ class Conditions(Section):
     crossed: Plain | None = None
     """Swap the answers of two questions with the same relation and fold. One pass blocks nothing.
     One blocks what `knockout` blocks. If `rest` is run, a third blocks what `rest` blocks."""
-    gold: Plain | None = key(None, "With `crossed`: also pass gold answers in place of wrong ones.")
+    gold: Plain | None = key(None, "With `crossed`: also pass and swap gold answers of wrong ones.")
 
 
 def _all_conditions() -> Conditions:
@@ -176,7 +176,7 @@ class Config(Section):
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
     sample_size: Count = key(2000, "Questions sampled per dataset; worlds are always used whole.")
     max_prompt_tokens: Count = key(1024, "Longer prompts are dropped and counted.")
-    most_dropped: Share = key(0.5, "The run stops if a stage drops a larger share of samples.")
+    most_dropped: Share = key(0.5, "The run stops if all stages together lose a larger share.")
     anchors: Literal["subject+property", "subject"] = "subject+property"
     """Part of the question that the exact question tokens cover."""
     finder: Literal["metadata", "offline"] = "metadata"

@@ -1,4 +1,4 @@
-"""Read the shipped catalogue, which completes every config, and the shapes of shipped models."""
+"""Read the shipped catalogue, which completes every config, and the shapes of hub models."""
 
 import copy
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `raw` with the catalogue's keys added, except figures that cannot be drawn."""
+    """Add the catalogue to `raw`, whose keys win. Leave out its figures that cannot be drawn."""
     whole = laid_over(raw, catalogue())
     figures, own = whole["figures"], raw.get("figures", {})
     if isinstance(figures, Mapping):

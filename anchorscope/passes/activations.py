@@ -72,8 +72,8 @@ def write(
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
     """Return the `QUANTITIES` of answer tokens under the conditions with `reads_outputs`.
 
-    A row holds one token of one sample's answer under one condition. The last token is E_A's.
-    `place` is the token's index in the model's input. `exact` tells whether it belongs to E_A.
+    A row holds one token of one sample under one condition, from the first token of the answer to
+    the last of E_A. `place` is its index in the model's input; `exact` tells whether it is in E_A.
     """
     from anchorscope.passes.runner import QUANTITIES
 
@@ -119,7 +119,7 @@ def index(planned: Plan) -> pd.DataFrame:
     """Return the index of a cell: what was measured and blocked for each sample.
 
     It has one row per sample, in the order of the answers, with `id` and these columns. The last
-    four are there only if answers are swapped.
+    four are there only if the condition `crossed` is run.
 
     - `<name>`, for each condition of the role `noise`: whether the sample was measured under it.
     - `n_blocked_<name>`, for each cut and control: number of blocked tokens, mean over draws; NaN
@@ -170,8 +170,8 @@ def _frame(sample: Sample) -> str:
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """Return the index, each row joined with the sample's row of `answers`.
 
-    The columns of conditions of the role `noise` are left out. `PARTNER_COLUMNS` are None if no
-    answers were swapped. `logprob_<condition>` is the log-probability of E_A, or of the gold answer
+    The columns of conditions of the role `noise` are left out. `PARTNER_COLUMNS` are None if
+    `crossed` was not run. `logprob_<condition>` is the log-probability of E_A, or of the gold answer
     if the condition uses one. It is a sum over tokens, and NaN if not measured.
 
     Raises:

@@ -92,7 +92,7 @@ class Plan:
     # numbers of samples given, kept and dropped by reason; `notes` count outcomes of swapping
     counts: Counts
     head: int = 0  # length in tokens of the prompts' common beginning, see `_head`
-    # source of subjects and relations, see `partners.Crossing`; None if nothing is swapped
+    # source of subjects and relations, see `partners.Crossing`; None if `crossed` is not run
     partner_source: str | None = None
 
 
@@ -106,9 +106,9 @@ def arrange(
 ) -> Plan:
     """Group the rows of samples into batches.
 
-    All rows of a sample are in one batch, padded to one length: in bfloat16, another length alone
-    can change results. A sample without a partner or gold answer has fewer rows. The samples of a
-    batch have the same keys in `others`, so each has the same number of rows.
+    All rows of a sample except `noop` are in one batch, padded to one length: in bfloat16, another
+    length alone can change results. A sample without a partner or gold answer has fewer rows. The
+    samples of such a batch have the same keys in `others`, so each has the same number of rows.
 
     `chosen` lists every draw of every intervention, `clean` included. Rows × padded length of a
     batch is at most `batch_tokens`, unless the batch holds a single sample. `seed` decides the

@@ -58,8 +58,8 @@ def mask(
     """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
 
     The mask is causal and closes padding. The blocked tokens can attend to each other, but no other
-    token can attend to them. Every token can attend to itself: if it attended to nothing, its state
-    would be NaN. Closed entries are `finfo(dtype).min`, open entries 0.
+    token can attend to them. Every token can attend to itself, since with nothing open it would
+    attend to all tokens alike. Closed entries are `finfo(dtype).min`, open entries 0.
 
     `lengths` holds each row's number of tokens without padding, `length` is the padded length.
     `cuts` holds the indices of each row's blocked tokens. Tokens before `first` are keys but not

@@ -21,8 +21,8 @@ from anchorscope.storage.room import Room
 States = dict[str, torch.Tensor]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype.
 
-`<condition>.<draw>/outputs` → float32 [tokens, 3]: `QUANTITIES` of the answer tokens of the first
-sample, then of the second, and so on.
+`<condition>.<draw>/outputs` → float32 [tokens, 3]: `QUANTITIES` of each answer's tokens up to the
+end of E_A, one sample after the other.
 """
 QUANTITIES = ("logprob", "logit", "entropy")
 """A token's log-probability, its logit, and the entropy (in nats) of the model's distribution over
@@ -61,8 +61,8 @@ def measure(
     """Yield (batch, states) for each planned batch. The states are in CPU memory.
 
     The states follow the order of `batch.samples`. A batch that does not fit in memory is halved.
-    The common beginning of all prompts is passed only once. All rows of a sample are in one call:
-    in half precision, the shape of a call can change results more than a condition does.
+    The common beginning of all prompts is passed only once. All rows of a sample except `noop` are
+    in one call: in half precision, its shape can change results more than a condition does.
 
     `numbers` lists the batches to pass, by default all. `room` remembers what did not fit in
     memory. With `outputs`, add the `QUANTITIES` under conditions with `reads_outputs`.
@@ -76,7 +76,7 @@ def measure(
     head = head_of(loaded, planned) if todo else []
 
     def pass_samples(batch: Batch, samples: Sequence[int]) -> States:
-        """Return the states of some samples of a batch. On a CPU, split them by length."""
+        """Return the states of some samples of a batch. On a CPU, split them if faster."""
         chosen = narrowed(batch, samples)
         divided = by_length(chosen) if loaded.device.type == "cpu" else [chosen]
         return _joined([_states(loaded, part, pairs, head, outputs) for part in divided])

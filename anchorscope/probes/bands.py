@@ -73,7 +73,7 @@ class Draws:
     ) -> Refits | None:
         """Return (draws, copies): one copy of `readout` per draw. None if `readout` has no scores.
 
-        In copy k, all scores are by the probes that were refitted to draw k. A copy has the effects
+        In copy k, all scores but `shuffled` are by probes refitted to draw k. A copy has the effects
         of `conditions`, if measured. `answers` are as `samples.in_order` returns them.
 
         Raises:
@@ -94,7 +94,7 @@ class Draws:
         return ClusterDraws(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return {floor: float64 [draws, n]}: scores by the text models refitted to each draw."""
+        """Return {floor: float64 [draws, n]}: scores by its refits. For errors see `refits`."""
         rows = places(self.ids, answers["id"], "refitted floors")
         return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
 
@@ -133,7 +133,7 @@ class Spread:
     def interval(
         self, level: float, bounds: tuple[float, float] = ANY
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends of the pointwise interval, [layers] each, clipped to `bounds`."""
+        """Return the pointwise interval's ends, [layers] each; `bounds` are those of one sample."""
         ends = intervals.percentile(self.replicates, level)
         low, high = np.clip(with_edges(*ends, self.clusters, level, bounds), *bounds)
         blank = np.isnan(self.estimate)
@@ -164,7 +164,7 @@ def with_edges(
     clusters that were not sampled may have other values. With z the normal quantile, their share of
     all clusters is at most z² / (clusters + z²): the upper end of Wilson's interval (J. Am. Stat.
     Assoc. 22, 1927) for an observed share of 0. The other values may lie anywhere within `bounds`.
-    If a bound is infinite, the intervals stay unchanged.
+    `clusters` are effective numbers. `bounds` are those of one value; infinite ones widen nothing.
     """
     least, most = bounds
     if not np.isfinite(bounds).all():

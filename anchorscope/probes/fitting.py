@@ -77,9 +77,9 @@ class Design:
 def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
     """Cut the outer folds, and inner folds inside each training fold. Linked samples share a fold.
 
-    Linked samples have an equal `component` or, without this column, an equal question or subject.
-    The answers need `id` and `label`, and `ea_text` if `disjoint` is `subject+answer`. `where`
-    names the answers in errors.
+    `component` links samples. Without this column, `question` and `subject` link them. `ea_text`
+    does so, too, if `disjoint` is `subject+answer`. The answers need these columns, `id` and
+    `label`. `where` names the answers in errors.
 
     Raises:
         AnchorscopeError: Folds cannot be cut, see `folds.assign`.
@@ -289,7 +289,7 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return [folds]: the log-odds of z = 1 in each training fold, or 0 if the prior is natural."""
+    """Return [folds]: log-odds of z = 1 in each training fold; 0 if `natural` or `published`."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))

@@ -82,7 +82,7 @@ class TextFeatures:
     def learn(
         cls, answers: pd.DataFrame, column: str, kind: str
     ) -> tuple[TextFeatures, sparse.csr_matrix]:
-        """Learn a column's most frequent features. Return (learned, learned.features(answers))."""
+        """Learn the most frequent features that texts share; return (learned, their matrix)."""
         texts = _texts(answers, column)
         held = [ANALYSERS[kind](text) for text in texts]
         counts = Counter(feature for features in held for feature in features)

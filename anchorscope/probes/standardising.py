@@ -105,7 +105,7 @@ def _standardise_columns(
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvectors [width, rank] and eigenvalues [rank] of xᵀx / n, given x [n, width].
 
-    If there are more features than rows, directions without variance get the eigenvector 0.
+    If there are more features than rows, directions of little variance get the eigenvector 0.
     """
     n, width = x.shape
     if width <= n:

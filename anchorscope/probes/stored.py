@@ -48,7 +48,7 @@ class Stored:
         return Design(where, self.ids, z, self.fold, self.inner, settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Return float64 [layers, rows]: the calibrated scores s of hidden `states`.
+        """Return float64 [layers, rows]: scores s of `states`, logits at the probes' own prior.
 
         `states` are [layers, rows, width]. `ids[i]` is the sample of row i.
 

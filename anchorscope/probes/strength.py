@@ -1,9 +1,9 @@
 """Strength: whether a probe knows more than text models that read the same text.
 
 A read-out has a signal at a layer if the AUC of its probe is significantly above 0.6 and above the
-AUC of every text model (floor) that applies. Each difference must have a clustered bootstrap
-interval above 0. The interval is widened by the variance of refitted probes and floors (`bands`).
-Otherwise, a lucky fit of the probe would pass for knowledge.
+AUC of every text model (floor) that applies: the clustered bootstrap interval of the AUC lies above
+0.6, and the interval of each paired gain above 0. The variance of refitted probes and floors widens
+the intervals of gains (`bands`). Otherwise, a lucky fit of the probe would pass for knowledge.
 """
 
 from __future__ import annotations

@@ -49,5 +49,5 @@ class Counts:
 
 
 def in_words(dropped: Mapping[str, int]) -> str:
-    """Describe drops by reason: `3 no answers, 1 prompt too long`; empty if nothing was dropped."""
+    """Describe drops by reason: `3 no answer, 1 prompt too long`; empty if nothing was dropped."""
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)

@@ -22,7 +22,7 @@ def numbers(part: Any, inside: str = "") -> Any:
     """Return `part` without the keys that change no number (`LOOKS`).
 
     `inside` is the key of `part` in its parent. In `fields` and `CATALOGUES`, all keys are kept:
-    there, a key such as `label` is the name of a column, model, dataset or figure.
+    there, a key such as `label` is a field, or the name of a model, dataset or figure.
     """
     if isinstance(part, Mapping):
         left_out = frozenset() if inside in ("fields", *CATALOGUES) else LOOKS

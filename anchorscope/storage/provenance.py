@@ -32,7 +32,7 @@ def libraries() -> dict[str, str]:
 
 
 def usage() -> dict[str, float]:
-    """Return wall-clock and CPU time of this process, in seconds, and its peak memory, in MiB."""
+    """Return wall-clock time since import and CPU time, in seconds, and peak memory, in MiB."""
     used, peak = resource.getrusage(resource.RUSAGE_SELF), 0.0
     if sys.platform == "darwin":
         peak = used.ru_maxrss / 2**20

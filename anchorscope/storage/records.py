@@ -49,7 +49,7 @@ def check_settings(products: Iterable[str | Path]) -> None:
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield (rule, settings that all cells must share, path) of each input and of the product."""
+    """Yield (rule, settings by dotted key, path) of inputs and product; `PER_CELL` is left out."""
     if not beside(product).is_file():
         return
     record = read(product)
@@ -130,7 +130,7 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 
 
 def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return that input of `path` with counts that ran last; None if there is no single one."""
+    """Return the input of `path` that has counts and ran last; None if there is no single one."""
     rank = {name: ORDER.get(of.get("rule", ""), len(ORDER)) for name, of in records.items()}
     inputs = records[path].get("made_from", records)
     counted = [name for name in inputs if records.get(name, {}).get("counts")]
