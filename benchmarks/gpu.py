@@ -89,7 +89,7 @@ TINY = Real(
     sequences=16,
 )
 PROBED, FEW_PROBED = (64, 2_000, 5_120), (3, 150, 16)
-"""Layers, samples and width of the states that probes are fitted to, also if `quick`."""
+"""Layers, samples and width of the states that probes are fitted to; then the same for `quick`."""
 SPARE = 1.1
 """Least free memory of a GPU for a model to be measured, as a multiple of its weights."""
 LENGTHS = {"prefix": 150, "shortest": 40, "longest": 80}

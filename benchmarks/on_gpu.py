@@ -1,4 +1,4 @@
-"""Run all benchmarks and tests that need a GPU, in ten minutes at most.
+"""Run the benchmarks and checks that need a GPU, in ten minutes at most.
 
     python benchmarks/on_gpu.py --rows FOLDER --out results/on-gpu
 

@@ -29,7 +29,7 @@ class Taken:
 
 
 def clock(kind: str) -> Callable[[], float]:
-    """Return a clock: `wall`, or `cpu` for one thread, which other processes hardly affect."""
+    """Return a clock: `wall`, or `cpu`, which other processes hardly affect (for one thread)."""
     return time.process_time if kind == "cpu" else time.perf_counter
 
 

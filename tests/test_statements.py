@@ -209,9 +209,8 @@ EXAMPLES: dict[str, Examples] = {
         (("mine", 5, 5, "my.csv", ""), "mine: 5 of 5 rows of my.csv are usable"),
     ],
     "no_folds": [
-        ((5, 1), "5 folds must share no subject, but shared subjects link all questions"),
-        ((5, 3), "5 folds must share no subject, but shared subjects link the questions into 3 "
-         "groups"),
+        ((5, 1), "5 folds must share no subject, but the questions are all linked"),
+        ((5, 3), "5 folds must share no subject, but the questions form only 3 unlinked groups"),
     ],
     "pairs": [
         (("mine", 120, None, None), "mine: the answers of about 120 pairs can be swapped"),

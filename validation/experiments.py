@@ -108,7 +108,7 @@ def of_experiment(
 
 
 def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return −Δlogit of the knockout for each sample, as `products.per_sample` does.
+    """Return −Δlogit of the knockout for each sample, in the columns of `products.per_sample`.
 
     The layer is the headline layer of each read-out. The control is the mean over the draws of
     random tokens. `answers` has only measured answers.

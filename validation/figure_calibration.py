@@ -123,7 +123,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
             "flips. Specificity: share of truth A that does not flip.",
             "Required at the default read-out: dashed for the mean over datasets, dotted for each.",
             f"No signal (hollow grey): {'; '.join(points)}." * bool(points),
-            f"Left out: {blank} values of cells without such samples." * bool(blank),
+            f"Left out: {blank} values of cells without samples of that truth." * bool(blank),
         ],
         intervals="",
     )

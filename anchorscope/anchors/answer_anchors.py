@@ -4,7 +4,7 @@ The finder does not see gold answers. It uses one procedure for every reply: ski
 and a repeated question, then take the first of these that applies:
 
 1. a "yes" or "no" at the start, if the question asks for it;
-2. if the question asks "when" or "how many", the only date or number that is not in the question;
+2. if the question asks "when" or "how many", the one date or number that the sentence adds to it;
 3. the words after the first is/was/are/were, if no new name or number precedes the verb. They begin
    after a "called" or "born in", and end before a relative clause or preposition;
 4. everything up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").

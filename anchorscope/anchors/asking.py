@@ -35,7 +35,7 @@ def question_word(words: Sequence[Word]) -> int | None:
 
 
 def answer_kind(words: Sequence[Word]) -> str | None:
-    """Return the kind of answer that a question asks for: "yes/no", "who", "how many", or None."""
+    """Return the kind of answer that a question asks for, such as "who" or "how many", or None."""
     at = question_word(words)
     if words and words[0].lower in AUXILIARIES and (at is None or at > 1):
         return "yes/no"

@@ -76,7 +76,7 @@ def _without_punctuation(text: str) -> str:
 
 
 def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
-    """Return whether E_A (`proper`) matches a gold answer, or the whole reply equals one."""
+    """Return whether E_A matches a gold answer, or the reply, whole or from E_A on, equals one."""
     golds = list(filter(says_something, golds))
     replies = (reply, reply[max(reply.find(proper), 0) :])  # "The answer is Rome (Lazio)."
     return matches(proper, golds) or any(
@@ -118,7 +118,7 @@ def says_something(gold: str) -> bool:
 
 
 def _says(claimed: str, answer: str, gold: str) -> bool:
-    """Return whether `answer` equals `gold`, or `claimed` (its undenied words) contains `gold`."""
+    """Return whether `answer` equals a normalised `gold`, or `claimed` (undenied part) has it."""
     readings = _readings(claimed)
     if any(_equal(text, gold) for text in (_normalise(answer), *readings)):
         return True
@@ -180,7 +180,7 @@ def _without_denials(answer: str) -> str:
 
 
 def _contains(text: str, words: str) -> bool:
-    """Return whether a text contains whole words. "1.5 million" does not contain "1.5"."""
+    """Return whether a text contains `words` whole. "1.5 million" does not contain "1.5"."""
     if f" {words} " not in f" {text} ":
         return False
     return bool(re.search(rf"(?<!\S){re.escape(words)}(?!\S|{_OTHER_NUMBER})", text))

@@ -1,7 +1,7 @@
 """Find the words that ask for the property and, in a query, the names.
 
 A query is a question without capitals. Verbs, prepositions and words before titles show where its
-names end: `who wrote emma in 1815`.
+names end: `where did emma live in 1815`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ def property_candidates(
     """Return spans of the words that ask for the property, and of the other words.
 
     `taken` are names found before; they get no span. With `with_subject`, the other words become
-    possible subjects. Without it, they become property spans of the lowest rank.
+    possible subjects. Without it, they become property spans that are chosen last.
     """
     free = {i for i, w in enumerate(words) if is_free(Span(w.start, w.end, "", ""), taken)}
     property_words = _property_words(words, free)

@@ -52,7 +52,7 @@ def find(
         question: The text of the question.
         subject: Name of the subject. If the question contains it, its occurrences and the property
             are marked, however many words they have. Otherwise the offline finder marks at most
-            half of the words (see `within_half`).
+            half of the words, or a first name that has more (see `within_half`).
         property: Name of the property.
         titles: Titles of the row, for instance of its supporting articles.
         own: The user's own anchors, see `own_spans`. With them, no finder runs.
@@ -110,12 +110,12 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
 
     An entry is a text, a pair [start, end] of characters, or a mapping. A mapping has `text`, or
     `start` and `end`, and optionally `role` (`subject`, the default, or `property`). A text marks
-    its first occurrence that no earlier entry has taken. The search tries whole words, then parts
-    of words, each first in the text's own case, then in any. White space at edges is left out.
+    its first occurrence that no earlier entry has taken. If the question holds no whole words in
+    the text's own case, the search goes on to any case, then to parts of words. Edges are trimmed.
 
     Returns:
         (spans, failed): `spans` are in order; if some overlap, one span replaces them, with the
-        role of the first. `failed` has (reason, entry) for each entry that marks nothing.
+        role of the one that starts first. `failed` has (reason, entry) for each that marks nothing.
     """
     spans: list[Span] = []
     failed: list[tuple[str, Any]] = []
@@ -165,8 +165,8 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
 
     A name that does not fit is left out. Only the first name may exceed half of the words; beyond
     the share `LONGEST_NAME`, it is cut to its first content words. A phrase that asks for the
-    property loses words at its front, until E_Q has at most half of the question's words and
-    half of its estimated tokens. Enough other tokens are then left for the random knockout.
+    property loses words at its front until E_Q fits into half of the words and of the estimated
+    tokens, so that a random knockout is possible. Beside a name over half, its last word stays.
     """
     starts, ends = zip(*word_places(question), strict=True)
 

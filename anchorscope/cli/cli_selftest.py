@@ -125,7 +125,7 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _family(family: str, device: torch.device) -> Iterator[Verdict]:
-    """Check that states equal those of the plain model, of single passes, and of a second run.
+    """Check states against the plain model, single passes (to within noise), and a second run.
 
     A single pass is for one sample and one layer k. It blocks E_Q in layers 0…k.
     """

@@ -121,7 +121,7 @@ class Detector:
 
         Returns:
             A row of `COLUMNS` for each of `rows`, in the same order. `p_wrong` assumes the share
-            of wrong answers in the cell. `p_balanced` assumes that half of all answers are wrong.
+            of wrong answers in training. `p_balanced` assumes that half of all answers are wrong.
             Both are blank if the answer was dropped. `dropped` then holds the reason.
 
         Raises:
@@ -205,7 +205,7 @@ load = Detector.load
 
 
 def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
-    """Return (family, number of layers, width) of a model, given its `config`."""
+    """Return (family, number of layers, width) from a `config`; errors as in `families.sizes`."""
     return families.family_of(config, where).model_type, *families.sizes(config, where)
 
 

@@ -128,7 +128,7 @@ def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the expected calibration error of each draw, [draws] (Naeini et al., 2015).
 
     `p` [n], the probability that `z` is 1, falls into ten bins of equal width. In each bin, mean
-    `p` differs from the share of z = 1. The error averages these differences, weighted by bin size.
+    `p` differs from the share of z = 1. The error averages |difference|, weighted by bin size.
     """
     bins = np.minimum((p * 10).astype(np.int64), 9)
     in_bin = (bins[:, None] == np.arange(10)) * (z - p)[:, None]

@@ -1,4 +1,4 @@
-"""Out-of-fold scores: each method scores samples whose subjects it was not fitted to.
+"""Out-of-fold scores: no method was fitted to the samples that it scores, nor to their subjects.
 
 The folds are those of the stored probes.
 """

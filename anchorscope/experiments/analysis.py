@@ -70,7 +70,7 @@ class Analysis:
         """Strength of the read-out as a whole, with each sample scored at its own fold's layer.
 
         No sample takes part in the choice of the layer that scores it. `signal` is true if
-        `margin_p` is below 1 - `level`: the AUC is above .6 and above that of every text model.
+        `margin_p` is below 1 - `level`: AUC significantly above .6 and every applying text model.
         """
         found = self._strength(lambda readout: readout.own[None])
         return {**found, "signal": found["margin_p"] < 1 - self.level}
@@ -165,7 +165,7 @@ def analyses(
     """Yield the read-outs of a cell, one at a time to save memory.
 
     The order of rows has no effect. The bootstrap draws subjects if they are known, else questions.
-    Answers need the columns id, question, subject and label. `settings` go into each `Analysis`.
+    Answers need id, question and label; subject is optional. `settings` go into each `Analysis`.
 
     Raises:
         AnchorscopeError: Scores and answers have different samples.

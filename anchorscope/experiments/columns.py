@@ -11,7 +11,7 @@ def with_interval(column: str, meaning: str) -> dict[str, str]:
     return {column: meaning} | interval_of(column, column)
 
 
-READOUT_COLUMNS = {"site": "attn, mlp or resid", "position": "such as final", "layer": "the layer"}
+READOUT_COLUMNS = {"site": "attn, mlp or resid", "position": "at which token", "layer": "the layer"}
 SIZE_COLUMNS = {"n": "samples of the group", "n_paired": "samples of the group that count"}
 GROUP_COLUMNS = {
     "label": "label of the samples: `0` right, `1` wrong, or `all`",
@@ -40,7 +40,7 @@ RECURRING = {
     "condition": "what was blocked or swapped",
     "fold": "the sample's outer fold",
     **GROUP_COLUMNS,
-    "n_clusters": "number of clusters that share a subject or question",
+    "n_clusters": "number of clusters of samples that share a subject or question",
     **FLAG_COLUMNS,
     "probe_auc": "AUC of the clean probe",
     **interval_of("probe_auc", "auc"),

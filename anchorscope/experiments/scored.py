@@ -81,7 +81,7 @@ class Cell:
 
         Returns:
             A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`.
-            `n_tokens` counts blocked tokens only. `with_facts` can add replaced tokens.
+            `n_tokens` counts blocked tokens only; `with_facts` can replace the whole column.
         """
         if not samples:
             return pd.DataFrame(columns=list(COLUMNS))
@@ -121,7 +121,7 @@ class Cell:
 
 
 def _tokens(plan: Plan) -> pd.DataFrame:
-    """Count the question tokens that each pass acts on. Conditions that act on none have no row."""
+    """Count the question tokens that each pass blocks. Conditions that block none have no row."""
     counted = [
         (plan.samples[row.sample].id, row.condition, row.draw, float(len(row.tokens)))
         for batch in plan.batches

@@ -120,6 +120,6 @@ def axis_of(rows: pd.DataFrame, title: str, least: float = 0, step: float = 0) -
 
 
 def auc_axis(rows: pd.DataFrame, title: str = "AUC", least: float = 0.4) -> Axis:
-    """Return an axis of AUCs, from `least` or the lowest number (rounded down to a tenth) to 1."""
+    """Return an axis of AUCs to 1, from the lower of `least` and the numbers (down to a tenth)."""
     low = math.floor(10 * min([least, *numbers_of(rows)])) / 10
     return Axis(title, ((low, 1), None))

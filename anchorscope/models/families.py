@@ -144,7 +144,7 @@ def window(config: Any) -> int | None:
 
 
 def positions(config: Any) -> int | None:
-    """Return the largest number of tokens that a model can read; None if there is no limit.
+    """Return the largest number of tokens that one pass may have; None if there is no limit.
 
     With `longrope`, the limit is `original_max_position_embeddings`. A longer pass uses other
     frequencies for all of its tokens, so results would depend on which rows are passed together.

@@ -115,8 +115,8 @@ def generate(
 class _Rows:
     """The rows of a batch, and the cache of their keys and values.
 
-    It replaces transformers' cache (`past_key_values`). Each row holds the head, then padding up to
-    the length of the longest row, then the row's own tokens.
+    It replaces transformers' cache (`past_key_values`). Each row holds the head, then the padding
+    that shorter rows need, then the row's own tokens.
     """
 
     def __init__(

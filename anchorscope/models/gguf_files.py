@@ -12,7 +12,7 @@ from anchorscope.storage.files import atomic, read_json, write_json
 
 COMPARED = {("llama", "smollm"), ("gemma3", "default")}
 """(Architecture, pre-tokenizer) of files that transformers was found to convert correctly.
-From other files, it drops settings, or it splits some texts differently."""
+From other files, it may drop settings, or it may split some texts differently."""
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
 RECORD = "gguf.json"

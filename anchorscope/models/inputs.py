@@ -77,7 +77,7 @@ class Reader:
     ) -> Prompt:
         """Return one prompt, marked as dropped if it cannot be measured.
 
-        A question must hold no token of the chat template (`markup`), since it could end the turn.
+        A question must hold no special token and no token of the chat template (`markup`).
         A response may hold a token such as `</think>`, but no special token (`control`).
         """
         anchors = zip(row["eq_start"], row["eq_end"], strict=True)

@@ -37,7 +37,7 @@ class Asked:
 def arounds_of(
     prompted: pd.DataFrame, answers: pd.DataFrame
 ) -> tuple[tuple[str | None, Around], ...]:
-    """Return pairs (relation, text around its questions); one (None, text) if all texts agree."""
+    """Return pairs (relation or None, text around questions); one (None, text) if all agree."""
     relations = answers.set_index("id")["relation"].to_dict()
     arounds: dict[str | None, Around] = {}
     for row in prompted.to_dict("records"):

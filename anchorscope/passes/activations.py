@@ -171,7 +171,7 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """Return the index, each row joined with the sample's row of `answers`.
 
     The columns of conditions of the role `noise` are left out. `PARTNER_COLUMNS` are None if
-    `crossed` was not run. `logprob_<condition>` is the log-probability of E_A, or of the gold answer
+    `crossed` was not run. `logprob_<condition>` is the log-probability of E_A or the gold answer
     if the condition uses one. It is a sum over tokens, and NaN if not measured.
 
     Raises:

@@ -73,7 +73,7 @@ class Draws:
     ) -> Refits | None:
         """Return (draws, copies): one copy of `readout` per draw. None if `readout` has no scores.
 
-        In copy k, all scores but `shuffled` are by probes refitted to draw k. A copy has the effects
+        In copy k, scores except `shuffled` are by probes refitted to draw k. A copy has the effects
         of `conditions`, if measured. `answers` are as `samples.in_order` returns them.
 
         Raises:

@@ -99,10 +99,10 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
         rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         what = f"cannot read the examples: {error}"
-        raise AnchorscopeError(what, path, "correct the file", see="few-shot") from None
+        raise AnchorscopeError(what, path, "correct the file or its path", see="few-shot") from None
     for row in rows if isinstance(rows, list) and rows else [None]:
         if not isinstance(row, dict) or not row.get("question") or not row.get("answer"):
-            what, do = f"no example: {row!r}", "write a list of `question` and `answer` pairs"
+            what, do = f"no example: {row!r}", "write a list of entries: `question` and `answer`"
             raise AnchorscopeError(what, path, do, see="few-shot")
     return [dict.fromkeys(EXAMPLE_FIELDS.values()) | row for row in rows]
 

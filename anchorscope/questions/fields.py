@@ -20,10 +20,10 @@ from anchorscope.anchors.question_anchors import own_spans
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 UNSEEN = "unseen"  # `kind` of the facts that a model of a calibration world was never taught
-NAMED = 5  # most examples in a note: of own anchors that mark nothing, and of shared ids
+NAMED = 5  # most examples in notes: of anchors that mark nothing (per reason), and of shared ids
 UNWRAPPED = "lists of one text unwrapped"
 UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
-# Collections: a bracket before a quotation; brackets around commas, numbers, `key: value` or
+# Collections: a bracket before a quotation; brackets around commas, 2+ numbers, `key: value` or
 # nothing; `array([...])`, `c("a", "b")`, `set()`, `character(0)`, `[np.str_('a')]`; a Series;
 # `<StringArray>`, `[None 'a']`.
 _COLLECTION = re.compile(
@@ -43,7 +43,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class RowCells:
-    """The cells of one row. `fields` maps each name, such as `answers`, to a column of the row.
+    """The cells of one row. `fields` maps names, such as `answers`, to columns of the row.
 
     Methods raise an AnchorscopeError for a cell of a wrong type.
     """
@@ -275,7 +275,7 @@ def _python(text: str) -> Any:
 
 
 def _is_collection(text: str) -> bool:
-    """Return whether a text looks like a collection that cannot be read as a JSON list.
+    """Return whether a text looks like a collection that `_parsed_list` cannot read.
 
     Examples are a tuple, set, dict or array, a list without quotes, or a list encoded twice.
     """

@@ -13,7 +13,7 @@ MOST_SALTS = 1000  # most salts that `assign` tries
 
 
 def key(text: object) -> str | None:
-    """Return the key that compares texts: letters and digits, case-folded; None if empty."""
+    """Return the key for comparing texts: letters and digits, case-folded; None if empty."""
     if text is None or text is pd.NA or text != text:  # NaN differs from itself
         return None
     folded = unicodedata.normalize("NFKC", str(text)).casefold()
@@ -78,7 +78,7 @@ def assign(
     A fold is a hash of seed, salt and component name. Other samples affect only the salt. The salt
     is the first of 0, 1, 2, … that gives every fold right and wrong answers, and leaves right and
     wrong answers outside it for training. With too few components, a fold may have answers of one
-    class only, but is never empty.
+    class only, but it is never empty, and both classes remain outside it for training.
 
     Args:
         component: Name of each sample's component, [n].

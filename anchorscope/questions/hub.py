@@ -24,7 +24,7 @@ _SILENT = (client.HTTPError, ConnectionError, TimeoutError, client.LocalEntryNot
 def fetch(call: Callable[[], Result], kind: str, where: str, tries: int = 3) -> Result:
     """Call the hub's client, and try again if the hub is silent or busy.
 
-    The client itself retries downloads, but does not retry to look up a commit.
+    The client itself retries downloads, but not the look-up of a commit before them.
 
     Raises:
         AnchorscopeError: See `errors`, which also explains `kind` and `where`.
@@ -48,7 +48,7 @@ def place(hub_id: str, revision: str | None) -> str:
 def errors(kind: str, where: str) -> Iterator[None]:
     """Turn the errors of the hub's clients, and of the disk, into an AnchorscopeError.
 
-    `kind` is `model` or `dataset`. `where` names the model or dataset, with its revision.
+    `kind` is `model` or `dataset`. `where` names it, with further details such as the revision.
     """
     get_session().timeout = SILENCE  # the client's default is to wait forever
     try:

@@ -143,7 +143,7 @@ def _shown(
 def without_question(row: Mapping[Any, Any], style: str) -> str:
     r"""Return the prompt in `row` without the question, such as `Q: A:` or `Q:\nA:`.
 
-    `row` is one of `build`'s table. A `chat` prompt keeps an empty user message, no instruction.
+    `row` is one of `build`'s table. A `chat` prompt keeps an empty user message but no instruction.
     """
     before, after = row["prompt"][: row["question_start"]], row["prompt"][row["question_end"] :]
     return style_of(style).without_question(before, after)

@@ -52,8 +52,8 @@ def normalise(
 
     Questions are equal if their `folded_text` is. Each row of a question gets the gold answers and
     titles of all its rows, and their largest popularity. Different responses stay separate rows.
-    If rows have the same question and response, only the row with the smallest id is kept,
-    verbatim. Its `folded` counts the others.
+    If rows have the same question and response, only the row with the smallest id is kept, its
+    text verbatim. Its `folded` counts the others.
 
     A row keeps the dataset's id if the id is not empty and occurs once. Else the id is a hash of
     the question, and of the response if the question has several. A row without a usable gold
@@ -101,7 +101,7 @@ def sample(
     """Draw `size` questions (None: all). Return them, and `candidates` from the other rows.
 
     The draw depends on ids and seed only, not on the order of rows. A smaller sample is the
-    beginning of a larger one with the same seed. `hold_back` keeps `HELD_BACK` rows, or
+    beginning of a larger one with the same seed. `hold_back` keeps at least `HELD_BACK` rows, or
     a tenth of all rows if that is fewer, outside the sample.
     """
     ordered = _shuffled(frame, seed)
@@ -116,7 +116,7 @@ def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataF
 
     A candidate shares no question or subject with the sample, and no question with another
     candidate. Texts are compared by letters and digits only, as for folds. A row's subjects are its
-    `subject` and `titles`. In a row without `subject`, the offline finder marks further subjects.
+    `subject` and `titles`. Without a `subject`, its own anchors or the offline finder add others.
     Rows without gold answers are left out.
     """
     questions = {key(text) for text in sampled["question"]}

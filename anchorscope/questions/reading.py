@@ -71,7 +71,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
     if hub_id in READERS_OF_FILES or Path(hub_id).exists():
         what = "the library `datasets` would read files of this machine, not the hub's"
-        do = "rename the file or folder of this name, or name it with `local:` to read it"
+        do = "name a repository `owner/name`; to read local files, name them with `local:`"
         raise AnchorscopeError(what, f"hub: {hub_id}", do, see="no-such-repository")
 
     def load() -> Any:

@@ -1,4 +1,4 @@
-"""The calibration world: invented facts, each with a planted pathway (question or answer).
+"""The calibration world: invented facts, most with a planted pathway (question or answer).
 
 Each relation has its own answer words. They are grouped by how often they are right in training,
 whatever the question. The kind of a fact determines the group of its greedy answer and whether that
@@ -177,7 +177,7 @@ def _deal(words: list[str], count: int, lean: int) -> list[str]:
 
 
 def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str]:
-    """Return the invented `names` or `words` (`what`) of a style. No two styles share any.
+    """Return the invented `names` or `words` (`what`) of a style. Styles of one `seed` share none.
 
     Raises:
         AnchorscopeError: The style has fewer than `wanted`.

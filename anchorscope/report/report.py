@@ -1,6 +1,6 @@
 """The report of a run: one HTML page that needs neither the paper nor a network.
 
-The words and the layout are in the templates of `resources/report/`. This module fills them.
+This module fills the templates in `resources/report/` with sentences of `statements.txt`.
 """
 
 import base64

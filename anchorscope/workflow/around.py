@@ -134,8 +134,8 @@ def why_failed(job: Any) -> str:
     """
     if job.is_group():
         return "\n".join(map(why_failed, job.jobs))
-    what, see = f"{job_of(job)} was killed without an error in its log", "killed"
-    do = "run the same command again; if the job is killed again, give it more memory or time"
+    what, see = f"{job_of(job)} ended without an error in its log", "killed"
+    do = "run the same command again; if the job ends so again, give it more memory or time"
     with suppress(OSError, IndexError):
         text = Path(job.log[0]).read_text(encoding="utf-8", errors="replace")
         if said := re.search(r"^[\d:]+ (error: .*)", text, re.MULTILINE | re.DOTALL):

@@ -101,7 +101,7 @@ def _source(path: str | Path) -> Source:
         content = loader.construct_document(root) if root else {}
     except (OSError, UnicodeDecodeError, yaml.reader.ReaderError) as error:
         what = f"cannot read the config: {error}"
-        do = "name a YAML file; the command `anchorscope` also reads KEY=VALUE only from a file"
+        do = "name a YAML file; `anchorscope` takes no KEY=VALUE: write `KEY: VALUE` in a file"
         raise AnchorscopeError(what, path, do, see="config") from None
     except yaml.MarkedYAMLError as error:
         what, mark = f"broken YAML: {error.problem}", error.problem_mark
@@ -143,7 +143,7 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
 
 
 def _own_targets(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """Return {"targets": all figures of the user's files}, or {} if a file sets `targets`.
+    """Return {"targets": the user's figures}; {} if a file sets `targets`, or none has `figures`.
 
     The first source is the project's own file. All others are the user's.
     """
@@ -197,7 +197,7 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
             yield Mistake(("figures", name, "readout"), what, do)
     for name in config.calibration.models:
         if name in config.models and config.models[name].train is None:
-            what = f"`{name}` is not trained here, so its pathways to truth are unknown"
+            what = f"`{name}` is not trained here, so its true pathways are unknown"
             yield Mistake(("calibration", "models"), what, "name models with a `train` entry")
     for name in config.calibration.datasets:
         if name in real_rows:

@@ -1,4 +1,4 @@
-"""Choose the device of a job: the CPU, or GPUs that no other job has taken."""
+"""Choose the device of a job: the CPU, or GPUs, if possible ones that no other job has taken."""
 
 import logging
 import os
@@ -83,7 +83,7 @@ def _refuse_unusable_gpus(torch_version: str) -> None:
         return
     what = f"this job requests a GPU, but torch {torch_version} finds no GPU that it can use"
     do = (
-        "check `nvidia-smi` on this machine, and gpu_partition and gpu_type in slurm/config.yaml; "
+        "check `nvidia-smi` on that machine, and gpu_partition and gpu_type in slurm/config.yaml; "
         f"to use the CPU, give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1"
     )
     where = os.uname().nodename + (f", SLURM job {job}" if job else "")

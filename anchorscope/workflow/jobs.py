@@ -68,7 +68,7 @@ def write_scores(
     conditions: Conditions,
     device: str,
 ) -> fitting.Design:
-    """Fit the probes and text models of a cell, write all scores, and return the folds.
+    """Fit a cell's probes and text models, write probes and all scores, and return the folds.
 
     `folder` holds activations of `answers`. `written` has the paths of products, see scores.smk.
 

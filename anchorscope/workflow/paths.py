@@ -194,7 +194,7 @@ class Paths:
         return [path for path in paths if os.path.exists(path)]
 
     def beside(self, *names: str) -> dict[str, str]:
-        """Return path → digest of the files `names`. Files that do not exist are left out."""
+        """Return path → digest of the files `names` below the root. Missing files are left out."""
         paths = [os.path.join(self.root, name) for name in names]
         return {path: digest([path])[:12] for path in paths if os.path.exists(path)}
 

@@ -185,7 +185,7 @@ def _lines(path: Path, _changed: int) -> int:
 
 
 def weights_gb(config: Config, model: str) -> float:
-    """Return a model's size in memory in GB: from its files or, without files, from its GPUs."""
+    """Return a model's GB in memory: from its files, or else from its `gpus` × `gpu_mem_gb`."""
     entry = config.models[model]
     folder = checkpoint(config, model)
     stored = 0
@@ -215,7 +215,7 @@ def activation_bytes(config: Config, model: str, dataset: str) -> int:
     The estimate is samples × conditions × read-outs × layers × width × bytes of a number.
 
     Raises:
-        AnchorscopeError: The shape is known, but models of this family cannot be measured.
+        AnchorscopeError: config.json cannot be read, or models of this family cannot be measured.
     """
     measured = interventions.on(config.conditions.model_dump())
     passes = sum(not one.own_batch for one, _ in measured)

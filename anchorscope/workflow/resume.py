@@ -35,7 +35,7 @@ def end_on_interrupt(*, end_jobs: bool) -> None:
     """Make SIGINT end a run. The last line of its output then says how to continue.
 
     Snakemake waits for its jobs. The jobs receive Ctrl-C in a terminal, but not a signal that is
-    sent to Snakemake alone. `end_jobs` therefore ends all child processes of Snakemake.
+    sent to Snakemake alone. `end_jobs`, for runs without a cluster, ends Snakemake's children.
     """
 
     def interrupt(*_: Any) -> None:

@@ -34,7 +34,7 @@ def stage(snakemake: Any) -> Iterator[None]:
     error is a bug, is printed with its traceback, and ends the job with exit code 2. A job that
     makes a checkpoint or a product of a cell holds the product's lock, see `storage.locks`.
     """
-    gc.set_threshold(100_000)  # at 700, it is a fifth of the time that loading torch takes
+    gc.set_threshold(100_000)  # at 700, collection takes a fifth of the time of loading torch
     _log_to(*snakemake.log[:1])
     try:
         inputs = list(getattr(snakemake, "input", ()))

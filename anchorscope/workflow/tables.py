@@ -81,7 +81,7 @@ def of_figure(job: Any) -> Made:
 
 
 def samples(job: Any) -> Made:
-    """Make the table of all samples in a figure, scored at the headline layer."""
+    """Make the table of all samples in a figure, at the headline layer of the figure's read-out."""
     from anchorscope.experiments.knockout import per_sample
 
     given, chosen = job.input, job.params

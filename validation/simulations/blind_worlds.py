@@ -142,7 +142,7 @@ class Blind:
     """Property of question and answer, [subjects, answers]."""
     read: float = 0.0  # weight of the trait in the signal
     likelier: float = 0.0  # weight of the trait in the log-probability
-    truth: float = 0.0  # gain of P through right answers
+    truth: float = 0.0  # gain in the mean pair term of right answers and golds
     truth_share: float = 1.0  # share of the wrongly answered subjects that have this gain
     own: float = 0.0  # bonus of own wrong answers in the log-probability
     gold: float = 3.0  # bonus of golds in the log-probability

@@ -212,7 +212,7 @@ def lucky_answers(random: Rng, *n: int) -> Values:
 
 
 def truth(random: Rng, *n: int, size: float, known: float = 1.0, lost: float = 0.0) -> Values:
-    """Simulate right and gold answers that gain `size` in mean P, by a share `known` of them."""
+    """Simulate right and gold answers whose mean pair term gains `size`, all in a share `known`."""
     scene = Scene(random, *n)
 
     def scores(role: str) -> np.ndarray:

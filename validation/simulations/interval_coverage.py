@@ -111,7 +111,7 @@ def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int]
     """Draw answers with their partners, and features [n, width] by condition.
 
     Clean features are those of each answer after its own question, crossed features those after its
-    partner's. The two wordings of a subject have partners of the same subject. Half are right.
+    partner's. All partners of a subject are of one other subject. Half of the answers are right.
     """
     random = np.random.default_rng(seed)
     places = np.arange(n).reshape(-1, 4)  # two subjects of one label, each in two wordings

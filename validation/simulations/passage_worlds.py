@@ -5,8 +5,8 @@ each side (`right`, `wrong`), scores `<side>` and `<side>_blocked` [4, n] in the
 `crossing.terms`, ids `subjects_<side>`, `frames_<side>` and `answers_<side>` [2, n], and
 `fold_<side>` [n]. A frame is the wording of a question without E_Q.
 
-A share of the pair term passes through E_Q. Blocking multiplies all else by `kept`. By design, the
-blocked pair term of some pairs is 0, or adds up to 0 with that of a second, mirrored pair.
+A share of the pair term passes through E_Q. Blocking scales its rest and answer terms by `kept`. By
+design, the blocked pair term of some pairs is 0, or adds up to 0 with that of a mirrored pair.
 """
 
 from dataclasses import dataclass, replace

@@ -88,7 +88,7 @@ class World:
 
 
 def judged(world: World, right: int, n: int, seed: int, draws: int = 400) -> dict[str, float]:
-    """Return a data set's gain in AUC, its standard error, verdicts, and the factor by refits."""
+    """Return gain in AUC, its standard error, verdicts, and the factor by which refits widen it."""
     texts, states, z = world.draw(np.random.default_rng(seed), right, n)
     ids = [f"{i:05}" for i in range(n)]
     answers = pd.DataFrame({"id": ids, "question": ids, "component": ids, "label": z})

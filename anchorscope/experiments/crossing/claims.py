@@ -29,7 +29,7 @@ from anchorscope.experiments.crossing.estimates import (
 from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
-"""Verdicts of a claim. `by design`: fewer than `LEAST_PAIRS` pairs can fail."""
+"""Verdicts of a claim. `by design`: enough pairs, but fewer than `LEAST_PAIRS` can fail."""
 ON_PAIRS = ("interaction", "own_answer", "truth", "through_eq")
 """Claims that rest on swapped answers."""
 LEAST_CLUSTERS = 10
@@ -48,7 +48,7 @@ EXPLAINED = {
     "kept": "general damage alone may remove the whole pair term",
     "beyond_damage": "general damage may explain it",
 }
-"""Condition of a claim → reason for the verdict `no` if it is the first condition that fails."""
+"""Condition of a claim → reason for `no`: the first condition that fails, else the largest p."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
 def _at_equal(wrong: Answers, gold: Answers, pairs: Pairs) -> Estimate:
     """Estimate the gold answers' pair term minus the own answers' pair term, at equal covariates.
 
-    The mean score is a covariate because a score that shrinks after a strange question has a pair
+    The mean score is adjusted for because a score that shrinks after a strange question has a pair
     term that grows with its mean. The product of question and answer term accounts for a question
     that multiplies the answer's score. The pair terms of powers of the log-probability account for
     a score that is a linear or curved function of the log-probability.

@@ -58,7 +58,7 @@ class Estimate:
 class Pairs:
     """Which pairs depend on one another. Standard errors and p-values account for this.
 
-    Methods take `values` [1 + refits, ..., pairs]: the probe's first, then those of each refit.
+    `mean` takes `values` [1 + refits, ..., pairs]: the probe's first, then those of each refit.
     """
 
     links: tuple[sparse.csr_array, ...]
@@ -74,7 +74,7 @@ class Pairs:
         """Link pairs that share a subject, an answer, or an id in one of the `others`.
 
         All ids are int64 [2, pairs]. `clusters` is the least of three numbers: pairs, distinct
-        subjects, and effective answers, 1 / Σf², where f is the frequency of an answer.
+        subjects, and effective answers, 1 / Σf², where f is the share of an answer among all.
         """
         n = subjects.shape[1]
         if not n:
@@ -148,7 +148,7 @@ class Answers:
     texts: np.ndarray  # ids of the answers, int64 [2, pairs]; equal texts share an id
     fold: np.ndarray  # outer fold of the probes, int64 [pairs]
     imitated: np.ndarray  # pair terms of the text imitator, float64 [..., pairs]
-    log_p: np.ndarray  # log-probabilities of whole answers, float64 [4, pairs]; NaN if unknown
+    log_p: np.ndarray  # log-probability of each exact answer, float64 [4, pairs]; NaN if unknown
     bound: np.ndarray  # whether P is 0 or cancels by design if E_Q is blocked, bool [pairs]
 
     @property
@@ -196,7 +196,7 @@ def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scale columns by their SD, column 1 by that of column 0; append ones. Return (rows, SD 0)."""
+    """Scale columns by SD (0 and 1 by column 0's), append ones. Return (rows, SD of column 0)."""
     size = columns.std(-2, keepdims=True)
     same = size < 1e-9
     size = np.where(same, np.inf, size)  # a constant column has no effect

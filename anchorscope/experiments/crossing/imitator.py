@@ -62,7 +62,7 @@ def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
 
     The features are: lengths, with their products and differences; shared runs of 1 to 4 letters;
     shared words; shared initials; whether both begin with the same letter; the question word;
-    what the answer is (`KINDS`, such as a date); each combination of question word and kind.
+    what the answer is (`KINDS`, such as a number); each combination of question word and kind.
     """
     return np.array([_features(*both) for both in zip(questions, answers, strict=True)])
 

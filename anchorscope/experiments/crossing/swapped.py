@@ -49,7 +49,7 @@ class Swapped:
         Pairs across outer folds are left out, because no single probe scores both samples.
 
         Raises:
-            AnchorscopeError: A sample has a partner but no score under `crossed`, or the reverse.
+            AnchorscopeError: Samples with a score under `crossed` are not those of mutual partners.
         """
         partner, readout = _partners_of(analysis), analysis.readout
         first = np.arange(len(partner))

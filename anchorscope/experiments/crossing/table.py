@@ -97,11 +97,11 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     """Make the tables `crossing` and `claims` of one read-out.
 
     `crossing` has one row per quantity and layer. It is empty if no answers were swapped. `claims`
-    has one row per claim. The answers need `crossed_partner`, `gold_partner`, `frame` and
-    `partner_source`.
+    has one row per claim. The answers come from `activations.measured`, with `crossed_partner`
+    and `partner_source`.
 
     Raises:
-        AnchorscopeError: A sample has a partner but no score under `crossed`, or the reverse.
+        AnchorscopeError: Samples with a score under `crossed` are not those of mutual partners.
     """
     judged, rows = {"signal": _signal(analysis)}, list[QuantityRow]()
     if "crossed" not in analysis.readout.effects:
@@ -284,7 +284,7 @@ def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
 
 
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
-    """Correct the p-values of a figure's claims for the number of its cells (Holm).
+    """Correct the p-values of a figure's claims for its number of cells, per read-out (Holm).
 
     Cells without a p-value do not count. A *yes* that is no longer significant becomes a *no*.
     """

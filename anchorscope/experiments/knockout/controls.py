@@ -1,4 +1,4 @@
-"""Tables `controls` and `contrasts`: AUCs, flips under all conditions, and the published control.
+"""Tables `controls` and `contrasts`: AUCs, flips with tokens blocked, and the published control.
 
 `controls` has one row per layer, with all values that the picture `evidence` draws. `contrasts`
 compares blocking the exact tokens with blocking as many random tokens, as arXiv 2601.07422 does. No
@@ -32,7 +32,7 @@ CONTRASTS = {
     "contrast": "`knockout-random`: the knockout minus the published control",
     "quantity": "`share` of flips and mean `delta_p`, in percentage points",
     **recurring("layer", "n"),
-    "n_clusters": "number of clusters that share a subject or question",
+    "n_clusters": "number of clusters of samples that share a subject or question",
     "estimate": "the paired difference",
     **interval_of("estimate", "ci"),
     "under": "mean of the first condition",

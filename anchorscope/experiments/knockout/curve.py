@@ -35,7 +35,7 @@ CURVE = {
     "n_paired": "samples with a complete random control, over which `flip_share` is taken",
     **recurring("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"),
     **interval_of("share", "share_ci"),
-    "delta_logit": "mean change of the logit towards the class predicted on the clean pass",
+    "delta_logit": "mean change of the logit towards the class predicted with nothing blocked",
     **recurring("n_clusters", "thin", "auc_low", "auc_high"),
     "cell_signal": "`signal` with each sample scored at the layer that its fold chose",
     **recurring("headline"),
@@ -50,7 +50,7 @@ def curve(analysis: Analysis) -> pd.DataFrame:
     """Compute ΔP, flips and probe strength: a row of `CURVE` for each condition, anchor and layer.
 
     The numbers of a random control are averaged over its draws. The bootstrap resamples these
-    draws, too. For an empty group, `n` and `share` are 0 and the rest is blank. The answers need
+    draws, too. For an empty group, `n` and `share` are 0 and means are blank. The answers need
     `<control>_complete` for each measured control. They may have `popularity`, `ea_logprob` and
     `n_blocked_<condition>`.
 

@@ -55,7 +55,7 @@ def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -
     The upper panel shows the AUC of the probe, clean and under the knockout, of the probe of the
     prompt's end, and of the hardest text model. The lower panel shows the share of samples that
     flip under the knockout, after the partner's question, and with other tokens blocked. Columns
-    without numbers have no line. At layers without a signal, lines are thin and grey.
+    without numbers have no line. Without a signal, lines outside `NOT_OF_THE_PROBE` are thin grey.
 
     `table` is `<figure>.controls.csv`, and `curve` is `<figure>.csv`.
 
