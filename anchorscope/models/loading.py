@@ -126,7 +126,7 @@ def check(folder: str | Path) -> None:
     folder = Path(folder)
     gguf_files.refuse(folder)
     if not folder.is_dir():
-        do = "check `local` in config.yaml; for a hub model, delete results/models/<model>.json"
+        do = "check `local` in the config; for a hub model, delete results/models/<model>.json"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
     _check_config(folder)
     vocabulary.check_files(folder)

@@ -49,7 +49,7 @@ def prepare(
     frame, counts, revision = _questions(dataset, dataset.get("split"))
     if frame.empty:
         what = f"no usable question among {counts.total:,} rows: {in_words(counts.dropped)}"
-        do = "check `fields` and `split` of the dataset in config.yaml"
+        do = "check `fields` and `split` of the dataset in the config"
         where = dataset.get("hub") or dataset["local"]
         raise AnchorscopeError(what, where, do, see="no-usable-question")
     few_shot = dataset.get("few_shot") or {}

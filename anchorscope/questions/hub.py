@@ -82,7 +82,7 @@ def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError
         do, see = "set `revision` to null or one that its hub page lists", "no-such-revision"
     elif missing or type(error).__name__ == "DatasetNotFoundError":  # not imported for models
         what, see = f"the hub has no such {kind}, or it is private", "no-such-repository"
-        do = f"check `hub` in config.yaml; a private {kind} needs an HF_TOKEN that may read it"
+        do = f"check `hub` in the config; a private {kind} needs an HF_TOKEN that may read it"
     elif gated or status in (401, 403):
         what, see = f"the {kind} is gated and access was not granted", "gated"
         do = "accept its terms on its hub page, then set HF_TOKEN to a token of that account"

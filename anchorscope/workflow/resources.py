@@ -170,7 +170,8 @@ def samples(config: Config, dataset: str) -> int:
         n = 2 * facts  # each in two wordings
     path = Path(config.local_of(dataset) or "").expanduser()
     if path.suffix in LINES and path.is_file():
-        n = min(n, _lines(path, path.stat().st_mtime_ns))
+        header = path.suffix == ".csv"
+        n = min(n, _lines(path, path.stat().st_mtime_ns) - header)
     return min(n, config.limit or n)
 
 

@@ -19,7 +19,11 @@ log = logging.getLogger("anchorscope")
 
 
 class _Formatter(logging.Formatter):
-    """Formatter that removes the user's hub token from messages and tracebacks."""
+    """Formatter that marks warnings, and removes the user's hub token from all text."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        mark = "warning: " if record.levelno == logging.WARNING else ""
+        return f"{record.asctime} {mark}{record.message}"
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))

@@ -39,4 +39,4 @@ def test_no_signal_blanks_and_missing_cells_are_told() -> None:
     said = words(draw(table[table["dataset"] == "a"]))
     assert "No signal (hollow grey): Model on Alpha at attn/final;" in said
     assert "Not measured: Model on Beta." in said
-    assert "Left out: 1 values of cells without such samples." in said
+    assert "Left out: 1 values of cells without samples of that truth." in said

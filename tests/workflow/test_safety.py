@@ -105,6 +105,15 @@ def test_no_log_and_no_record_holds_the_token(tmp_path, token, kind, capsys):
         assert token not in said and "<token>" in said
 
 
+def test_a_warning_is_marked_on_the_terminal_and_in_the_log(tmp_path, capsys):
+    job = SimpleNamespace(rule="r", log=[str(tmp_path / "log")], wildcards={}, input=[])
+    with stage(job):
+        log.info("read %d rows", 3)
+        log.warning("%d are too few", 3)
+    for said in ((tmp_path / "log").read_text("utf-8"), capsys.readouterr().err):
+        assert " read 3 rows\n" in said and " warning: 3 are too few\n" in said
+
+
 def test_a_folder_named_like_a_hub_id_is_not_read_in_its_place(tmp_path, monkeypatch):
     (folder := tmp_path / "owner/name").mkdir(parents=True)
     (folder / "train.csv").write_text("q,a\nwho,me\n", encoding="utf-8")
