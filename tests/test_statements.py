@@ -17,7 +17,8 @@ TOLD: dict[str, Any] = {
 }  # fmt: skip
 TAKEN = TOLD | {"value": 64.0, "low": 51.0, "high": 78.0, "p": 0.012}
 NOT_SHOWN = TOLD | {"verdict": "no", "reason": "general damage may explain it", "p": 0.4}
-TOO_FEW = TOLD | {"verdict": "too few", "reason": "12 pairs, and at least 50 are needed"}
+TOO_FEW = TOLD | {"verdict": "too few", "reason": "7 pairs, and at least 10 are needed"}
+BOUND = TOLD | {"verdict": "by design", "reason": "the questions differ only in E_Q"}
 FOUND: dict[str, Any] = {
     "signal": True,
     "floor": {"name": "text", "auc": 0.71},
@@ -29,7 +30,10 @@ FOUND: dict[str, Any] = {
     "crossing": None,
 }
 BY_WORDING = FOUND | {"crossing": {"source": "wording"}}
-WEAK = FOUND | {"signal": False, "claims": {"signal": TOLD | NOT_SHOWN | {"reason": "too low"}}}
+WEAK = FOUND | {
+    "signal": False,
+    "claims": {"signal": TOLD | NOT_SHOWN | {"reason": "not significantly above .6"}},
+}
 Examples = list[tuple[tuple[Any, ...], str]]
 
 EXAMPLES: dict[str, Examples] = {
@@ -47,35 +51,35 @@ EXAMPLES: dict[str, Examples] = {
         (("through_eq", TAKEN), "64 % [51, 78] taken, 120 pairs, p = 0.012"),
         (("through_eq", TAKEN | {"value": None, "p": None}), "120 pairs"),
     ],
+    "failing": [((NOT_SHOWN,), "general damage may explain it, p = 0.400")],
     "verdict": [
         (("interaction", TOLD), "The probe compares question and answer, instead of adding two "
          "separate scores (pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001)."),
-        (("through_eq", TAKEN), "Beyond the general damage that the answer term shows, blocking "
-         "the exact question tokens takes about 64 % of the pair term, significantly more than a "
-         "fifth (64 % [51, 78] taken, 120 pairs, p = 0.012); damage that hits the comparison more "
-         "than the answer term is not excluded."),
+        (("through_eq", TAKEN), "Of the pair term that general damage would leave, blocking the "
+         "exact question tokens takes about 64 %, significantly more than a fifth (64 % [51, 78] "
+         "taken, 120 pairs, p = 0.012); damage that hits the comparison more than the answer term "
+         "is not excluded."),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: blocking the exact "
-         "question tokens takes more than a fifth of the pair term, beyond the general damage that "
-         "the answer term shows (general damage may explain it; 120 pairs, p = 0.400)."),
+         "question tokens takes more than a fifth of the pair term that general damage, measured "
+         "by the answer term, would leave (general damage may explain it, p = 0.400; 120 pairs)."),
         (("interaction", TOO_FEW), "Cannot be judged: whether the probe compares question and "
-         "answer, instead of adding two separate scores (too few: 12 pairs, and at least 50 are "
+         "answer, instead of adding two separate scores (too few: 7 pairs, and at least 10 are "
          "needed)."),
     ],
     "short": [
         (("through_eq", TAKEN), "yes: 64 % [51, 78] taken, 120 pairs, p = 0.012"),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}),
-         "not shown (general damage may explain it): 120 pairs, p = 0.400"),
-        (("truth", TOO_FEW), "too few: 12 pairs, and at least 50 are needed"),
+         "not shown (general damage may explain it, p = 0.400): 120 pairs"),
+        (("truth", TOO_FEW), "too few: 7 pairs, and at least 10 are needed"),
+        (("through_eq", BOUND), "not testable: the questions differ only in E_Q"),
     ],
     "claims_in_caption": [
         (({"signal": (2, 3), "interaction": (1, 1), "own_answer": (0, 1), "truth": (0, 0)},),
          "Claims that hold: signal in 2 of 3 cells that can be judged, interaction in 1 of 1.\n"
-         "Tested, not shown: interaction in own wrong answers.\nCannot be judged: right answers "
-         "above own wrong ones."),
+         "Tested, not shown: own answer.\nCannot be judged: truth."),
         (({"own_answer": (0, 1), "through_eq": (0, 1), "interaction": (0, 0)},), "\nTested, not "
-         "shown: interaction in own wrong answers, path through the exact tokens.\nCannot be "
-         "judged: interaction."),
+         "shown: own answer, through the exact tokens.\nCannot be judged: interaction."),
     ],
     "wrong_answers_shown": [
         ((1, 4), "In 1 of 4 cells, the middle row shows wrong answers, because there are too few "
@@ -88,7 +92,10 @@ EXAMPLES: dict[str, Examples] = {
         ((11, "rows", None, 2500, 0.8), "11 rows are too few to detect anything. About 2,500 rows "
          "are needed to detect a gain of .05."),
     ],
-    "answers_too_few": [((9, 3, "Few."), "3 of 9 answers are right. Few. The run goes on.")],
+    "answers_too_few": [
+        ((9, 3, "9 answers are too few to detect anything."), "3 of 9 answers are right. 9 answers "
+         "are too few to detect anything. The run goes on.")
+    ],
     "level": [((0.95,), "95 %"), ((0.999,), "99.9 %")],
     "size": [(([900, 1200], "samples per cell"), "n = 900 to 1,200 samples per cell"),
              (([], "pairs"), "n = 0 pairs")],
@@ -142,19 +149,22 @@ EXAMPLES: dict[str, Examples] = {
         for words, said in ((["Probe", "SAPLMA"], "Probe; SAPLMA"), ([], "none"))
     ],
     "transferred": [
-        ((3, 1, 12), "Trained on one dataset and tested on another, the probe is significantly "
-         "worse than a probe trained on the test dataset in 3 of 12 combinations, and not "
+        ((3, 1, 12), "On a dataset that it was not trained on, the probe is significantly worse "
+         "than a probe trained there (scored out of fold) in 3 of 12 combinations, and not "
          "significantly above chance in 1.")
     ],
     "signal": [
         ((FOUND,), "The probe tells right from wrong answers better than text models: gain in AUC "
          "0.52 [0.31, 0.70] over the hardest text model, or over 0.6 if that is harder to beat, "
-         "p < 0.001. At the headline layer its AUC is 0.89 [0.86, 0.92], and the AUC of the "
+         "p < 0.001, each sample scored at a layer chosen without it. At the headline layer its "
+         "AUC is 0.89 [0.86, 0.92], and the AUC of the "
          "hardest text model (question and response together) is 0.71."),
         ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
          "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
-        ((WEAK,), "No signal: too low (gain in AUC 0.52 [0.31, 0.70] over the hardest text model, "
-         "or over 0.6 if that is harder to beat, p = 0.400). At the headline layer the probe's AUC "
+        ((WEAK,), "No signal: not significantly above .6, p = 0.400 (gain in AUC 0.52 [0.31, "
+         "0.70] over the hardest text model, "
+         "or over 0.6 if that is harder to beat, each sample scored at a layer chosen without it). "
+         "At the headline layer the probe's AUC "
          "is 0.89 [0.86, 0.92], and the AUC of the hardest text model (question and response "
          "together) is 0.71. Without a signal, nothing can be concluded from ΔP or flips."),
     ],
@@ -166,34 +176,34 @@ EXAMPLES: dict[str, Examples] = {
     "crossing": [
         ((FOUND,), "No answers were swapped, or no two samples could form a pair."),
         ((BY_WORDING,), " ".join(str(say.verdict(claim, TOLD)) for claim in ON_PAIRS)
-         + " The questions whose answers were swapped were paired by similar wording, not by "
+         + " For swaps, questions were paired by similar wording, not by "
          "relation."),
     ],
     "counted": [((1,), "1 cell"), ((8,), "8 cells")],
     "measured": [
-        ((8, 7200), "8 cells (each one model on one dataset) with 7,200 answers. In each cell, 5 "
-         "claims were judged, as far as its data allow. Their p-values are corrected for the cells "
-         "of a figure (Holm), not for the number of claims.")
+        ((8, 7200), "8 cells (each one model on one dataset) with 7,200 answers. In each cell, up "
+         "to 5 claims were judged, as far as its data allow. Their p-values are corrected for the "
+         "cells of a figure (Holm), not for the number of claims.")
     ],
     "held": [(("own_answer", 1, 2), "In 1 of 2 cells that can be judged, the probe scores the "
-              "model's own wrong answers higher after their own questions than after swapped "
-              "questions. Truth and likelihood are not told apart.")],
+              "model's own wrong answers higher after their own questions than after their "
+              "partners' questions. This does not tell truth from likelihood.")],
     "missing": [
-        (("signal", "no", 1), "Tested, but not shown: the probe tells right from wrong answers "
-         "better than text models, in 1 cell"),
-        (("interaction", "too few", 2), "Too few data to judge whether the probe compares question "
-         "and answer, instead of adding two separate scores, in 2 cells"),
-        (("signal", "not measured", 3), "Not tested: whether the probe tells right from wrong "
-         "answers better than text models, in 3 cells"),
+        (("signal", "no", 1, 4), "Tested, but not shown: the probe tells right from wrong answers "
+         "better than text models, in 1 of 4 cells"),
+        (("interaction", "too few", 2, 2), "Too few data to judge whether the probe compares "
+         "question and answer, instead of adding two separate scores, in all 2 cells"),
+        (("signal", "not measured", 1, 1), "Not tested: whether the probe tells right from wrong "
+         "answers better than text models, in 1 of 1 cell"),
     ],
     "trained": [
-        ((some,), f"{who} are small and know invented facts. For each fact, training determined "
-         "what reveals whether an answer is right: the question, or the answer's word alone. These "
+        ((some,), f"{who} are small and know invented facts. Training fixed, fact by fact, "
+         "whether the question or the answer's word alone reveals if an answer is right. These "
          "models test the method and say nothing about other models.")
         for some, who in ((True, "The models"), (False, "The models trained from a recipe"))
     ],
-    "claims_of": [(("a",), "Claims of the figure a. Each sample is scored at the layer that its "
-                   "fold chose. The p-values are corrected for the cells of the figure (Holm).")],
+    "claims_of": [(("a",), "Claims of the figure a. Each sample is scored at a layer chosen "
+                   "without it. The p-values are corrected for the cells of the figure (Holm).")],
     "samples_shown": [
         (([200], [812, 900]), "This page holds 200 of 812 to 900 samples per cell, chosen evenly "
          "over group and label. All numbers are at the headline layer; p is the probability that "
@@ -201,8 +211,8 @@ EXAMPLES: dict[str, Examples] = {
          "tables/*.samples.csv.")
     ],
     "listed": [((["A"],), "A"), ((["A", "B", "C"],), "A, B and C")],
-    "cells_left": [((1, 4, 12000, "0.2 GB"), "1 of 4 cells to measure, with at most 12,000 samples "
-                    "and about 0.2 GB of activations")],
+    "cells_left": [((1, 4, 12000, "0.2 GB"), "1 of 4 cells left to measure, with at most 12,000 "
+                    "samples and about 0.2 GB of activations")],
     "rows_usable": [
         (("mine", 1900, 2000, "my.csv", "100 no question"), "mine: 1,900 of 2,000 rows of my.csv "
          "are usable; left out: 100 no question"),

@@ -49,7 +49,7 @@ def said_of(row: Mapping[Any, Any]) -> tuple[str, list[str]]:
     words = say.says[claim]
     made = sentence(words)
     if claim == "through_eq" and not pd.isna(row["estimate"]):
-        made = f"blocking the exact question tokens takes about {row['estimate']:.0f} % of"
+        made = f"blocking the exact question tokens takes about {row['estimate']:.0f} %,"
     forms = {"yes": made, "no": f"Not shown: {words} ("}
     forms["untold"] = f"Cannot be judged: whether {words} ("
     if claim == "signal":
@@ -59,7 +59,7 @@ def said_of(row: Mapping[Any, Any]) -> tuple[str, list[str]]:
     kind = verdict if verdict in ("yes", "no") else "untold"
     begins = forms[kind]
     if claim != "signal" and kind == "no":
-        begins += f"{reason}; "
+        begins += f"{reason}"
     elif claim != "signal" and kind == "untold":
         begins += f"{verdict}: {reason})."
     return begins, [words for words in forms.values() if words != forms[kind]]

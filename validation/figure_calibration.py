@@ -114,7 +114,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         f"{say.size(rows.n_truth_q, 'samples')} of truth Q and {span(rows.n_truth_a)} of truth A "
         "per cell",
         [
-            f"Hollow grey: no signal beyond text models ({len(points)} points)." * bool(points),
+            f"{len(points)} hollow grey points: no signal beyond text models." * bool(points),
             f"Shaded: the default read-out, {DEFAULT_READOUT}.",
             f"Bars: {say.level(request.level)} bootstrap intervals." if bars else "",
         ],

@@ -187,6 +187,7 @@ def convert(
     from anchorscope.models import gguf_files
 
     gguf_files.convert(file, folder)
+    typer.echo(f"{folder} is a model folder now: name it as `local` of a model in your config")
 
 
 @app.command()

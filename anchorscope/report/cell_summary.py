@@ -14,7 +14,7 @@ from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.report import run_facts
-from anchorscope.statements import ENDS, say
+from anchorscope.statements import ENDS, say, too_small
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
 from anchorscope.workflow.paths import TABLES
@@ -103,7 +103,10 @@ def _table(path: str, files: Sequence[str]) -> pd.DataFrame:
     if not Path(path).is_file():
         extra = f" --configfile {' '.join(files)}" if files else ""
         logs = Path(path).parents[1] / "logs"
-        do = f"if its job failed, read {logs}; run: snakemake --cores all {path}{extra}"
+        do = (
+            f"if its job failed, read {logs}; if it was built with a limit, set `limit` in your "
+            f"config; run: snakemake --cores all {path}{extra}"
+        )
         raise AnchorscopeError("this cell is not built", path, do, see="not-measured")
     return read_csv(path)
 
@@ -179,7 +182,8 @@ def text(summary: Summary) -> str:
     layer = f"headline layer {summary['headline_layer']} of 0-{summary['layers'] - 1}"
     cell = f"{summary['model']} on {summary['dataset']}"
     lines = [f"{cell}, read-out {summary['readout']}, {layer}\n"]
-    for line in say.screen(summary).splitlines():
+    n, wrong = summary["n"], summary["share_wrong"]
+    for line in say.screen(summary, too_small(n, wrong, "answers")).splitlines():
         name, _, words = line.partition("|")
         for part in textwrap.wrap(words, 80, break_on_hyphens=False):
             lines.append(f"{name:<18}{part}")

@@ -18,7 +18,7 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
-from anchorscope.experiments.crossing.claims import YES
+from anchorscope.experiments.crossing.claims import NO, YES
 from anchorscope.probes.samples import MARGIN
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import Summary, summary
@@ -109,11 +109,13 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
     ]
     cells = [{**cell, **count} for cell, count in zip(cells, counts, strict=True)]
     crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
-    made = [c for c in say.says if any(cell["claims"][c]["verdict"] == YES for cell in cells)]
+    verdicts = {claim: {cell["claims"][claim]["verdict"] for cell in cells} for claim in say.says}
+    made = [claim for claim, found in verdicts.items() if YES in found]
+    judged = [claim for claim, found in verdicts.items() if found & {YES, NO}]
     wording = any(one["source"] == "wording" for one in crossed)
     readout, released = Pair.of(cells[0]["readout"]), version("anchorscope")
-    words = say.methods(about, config, readout, cells, made, crossed, wording, MARGIN, released)
-    return str(words).strip("\n")
+    told = made, judged, crossed, wording, MARGIN, released
+    return str(say.methods(about, config, readout, cells, *told)).strip("\n")
 
 
 def references(config: Config, figure: str) -> str:

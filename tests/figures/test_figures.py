@@ -214,11 +214,7 @@ def test_the_pair_term_stands_beside_that_with_tokens_blocked_of_the_pairs_that_
         low, high = line_of(panel)["y"]["scale"]["domain"]
         assert low <= 0 < rows["high"].max() <= high
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
-    for claim in (
-        "interaction",
-        "interaction in own wrong answers",
-        "path through the exact tokens",
-    ):
+    for claim in ("interaction", "own answer", "through the exact tokens"):
         assert f"{claim} in 8 of 8" in caption(spec)
 
 
@@ -249,7 +245,7 @@ def test_where_no_pairs_count_a_cell_has_only_the_solid_line_of_all_pairs() -> N
         _same(rows[few], own, {"right answers, nothing blocked": "pair_right"})
         # a filled marker of all pairs says that they are compared, not what they pass through
         assert set(rows["dataset"][few & rows["claimed"]]) == {"TriviaQA", "HotpotQA"}
-    assert "Cannot be judged: path through the exact tokens." in caption(spec)
+    assert "Cannot be judged: through the exact tokens." in caption(spec)
 
 
 def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_claimed() -> None:
@@ -262,7 +258,7 @@ def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_
         claimed = rows[rows["claimed"]]
         assert set(claimed["dataset"]) == {"PopQA", "TriviaQA", "HotpotQA"}
         assert set(claimed["layer"]) == {last - 2} and set(claimed["quantity"]) == {"gold answers"}
-    assert ", right answers above own wrong ones in 6 of 8" in caption(spec)
+    assert ", truth in 6 of 8" in caption(spec)
 
 
 def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() -> None:
@@ -277,8 +273,8 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() ->
     assert set(middle["dataset"][middle["quantity"].str.startswith("right answers")]) == {
         "PopQA", "TriviaQA", "HotpotQA",
     }  # fmt: skip
-    counted = "path through the exact tokens in 7 of 7, "
-    counted += "right answers above own wrong ones in 7 of 7. "
+    counted = "through the exact tokens in 7 of 7, "
+    counted += "truth in 7 of 7. "
     assert counted + "In 1 of 8 cells, the middle row shows wrong answers" in caption(spec)
 
 

@@ -58,7 +58,8 @@ def evidence(row: dict[str, Any]) -> str:
     """Return the words about a judged claim: its estimate, n and p."""
     digits, unit = UNITS.get(row["claim"], (2, " logits"))
     found = interval(row, "estimate", digits, unit)
-    return f"{found}|{figures(row['n'])} pairs, {say.p_value(row['p'])}"
+    p = f", {say.p_value(row['p'])}" if row["verdict"] == "yes" else ""
+    return f"{found}|{figures(row['n'])} pairs{p}"
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> No
     expected = [
         (f"{100 * wrong:.1f} % wrong of {n} ", [n]),
         (f"{100 * flips['flip_share']:.1f} % of {n} samples; after the partner's question "
-         f"{100 * share:.1f} % of {figures(partner['n'])} samples", [n, figures(partner["n"])]),
+         f"{100 * share:.1f} % of the {figures(partner['n'])} samples", [n, figures(partner["n"])]),
     ]  # fmt: skip
     published = of(".contrasts", model, layer=layer, quantity="share")
     beside, under, n = published["beside"], published["under"], figures(published["n"])

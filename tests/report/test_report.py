@@ -220,7 +220,9 @@ def test_a_cap_is_spread_evenly_and_small_groups_stay_whole(cap: int, taken: lis
 def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page: Page) -> None:
     assert f"In 3 of 4 cells that can be judged, {say.says['signal']}." in page.text
     missing = page.text.partition("What is missing")[2].partition("Cell by cell")[0]
-    assert f"Tested, but not shown: {say.says['signal']}, in 1 cell: second on hard (" in missing
+    assert (
+        f"Tested, but not shown: {say.says['signal']}, in 1 of 4 cells: second on hard (" in missing
+    )
     assert say.no_conclusion in missing
     for row in rows_of(report.build(run).replace("\u00a0", " "), "glance"):
         weak = (row["model"], row["dataset"]) == ("second", "hard")

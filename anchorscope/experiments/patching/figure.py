@@ -13,9 +13,9 @@ from anchorscope.figures.figure_picture import Picture, Request, as_chart
 
 WORDS = Words(
     arms={
-        "matched": "matched: tokens from a question for which the answer is wrong",
-        "published": "published: right answers, with tokens from a wrong answer's question",
-        "placebo": "placebo: tokens from a question for which the answer is right, too",
+        "matched": "matched: tokens from a question to which the answer is wrong",
+        "published": "published: right answers, tokens from a question answered wrongly",
+        "placebo": "placebo: tokens from another question to which the answer is right",
     },
     columns=COLUMNS,
     what="Right answers that flip when question tokens are replaced",
