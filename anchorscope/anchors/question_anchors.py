@@ -134,7 +134,7 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
 
 
 def _place(question: str, target: Any, taken: Sequence[Span]) -> tuple[int, int] | str:
-    """Return the characters [start, end) of an entry, or the reason why it marks none."""
+    """Return the characters [start, end) that `target` marks, or why it marks none."""
     if isinstance(target, str):
         places = _text_places(question, target.strip())
         return next((place for place in places if is_free(Span(*place, "", ""), taken)), NOT_FOUND)

@@ -104,7 +104,7 @@ def _analysis(
 
 
 def _shares(groups: Groups, pairs: Swapped, analysis: Analysis) -> dict[str, np.ndarray]:
-    """Return column → float64 [detectors]: each term's share, and the ends of its interval."""
+    """Return the columns of each term's share and of its interval, float64 [detectors]."""
     right = groups["right"][OWN]
     squares = np.stack([right.term(which)[0] ** 2 for which in crossing.TERMS.values()])
     whole = squares.mean(-1)[None]

@@ -86,7 +86,7 @@ def named(names: Collection[str] | None) -> list[Method]:
 
 
 def label_of(detector: str) -> str:
-    """Return the label of a method in pictures; a detector with given scores keeps its name."""
+    """Return the name of a detector in pictures: its method's label, or the user's own name."""
     return METHODS[detector].label if detector in METHODS else detector
 
 

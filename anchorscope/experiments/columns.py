@@ -59,5 +59,5 @@ RECURRING = {
 
 
 def recurring(*names: str) -> dict[str, str]:
-    """Return the columns `names` of `RECURRING`, with what they hold."""
+    """Return {name: description} of some of the columns in `RECURRING`."""
     return {name: RECURRING[name] for name in names}

@@ -268,7 +268,7 @@ def _ended(
 
 
 def settled(text: str, ending: Ending) -> bool:
-    """Return whether an answer is over for its prompt style, whatever the model would write next.
+    """Return whether an answer has ended, so that no further token can change it.
 
     A chat answer ends with its turn. Any other answer ends with a line break. If `style.ends` is
     `sentence`, a full stop ends it too: at once if there are spaces around the full stop, else only

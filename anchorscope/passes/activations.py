@@ -101,7 +101,7 @@ def outputs(folder: str | Path) -> pd.DataFrame:
 
 
 def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any]:
-    """Return the cost of the passes, see `write`. The files of the batches hold the seconds."""
+    """Return the cost of the passes, see `write`. The batches' files say how long each took."""
     rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
     return {
         "rows": rows.total(),

@@ -261,7 +261,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
 def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield (logits, beside) part by part. `logits` of `states` are float32 [part, vocabulary]."""
+    """Yield float32 logits [part, vocabulary] of `states` in parts, each with its `beside`."""
     size = max(1, LOGITS_AT_ONCE // families.embedded(loaded.model))
     for some, given in zip(states.split(size), beside.split(size), strict=True):
         yield families.logits(loaded.model, some), given

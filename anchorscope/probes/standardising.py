@@ -69,7 +69,7 @@ def as_they_are(features: View, masks: Tensor) -> Standardised:
 
 
 def _standardise_layer(rows: Tensor, weights: Tensor, out: Tensor) -> list[Tensor]:
-    """Write standardised rows [n, width] to `out`; return centre, scale, mean, 1 / std, float32."""
+    """Write standardised `rows` to `out`. Return float32 centre, scale, mean and 1 / std."""
     starts = range(0, rows.shape[1], COLUMNS)
     parts = [_standardise_columns(rows, weights, out, slice(k, k + COLUMNS)) for k in starts]
     return [torch.cat(statistic, dim=-1).float() for statistic in zip(*parts, strict=True)]

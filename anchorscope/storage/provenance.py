@@ -32,7 +32,7 @@ def libraries() -> dict[str, str]:
 
 
 def usage() -> dict[str, float]:
-    """Return wall-clock time since import and CPU time, in seconds, and peak memory, in MiB."""
+    """Return seconds of wall clock (since import) and of CPU time, and MiB of peak memory."""
     used, peak = resource.getrusage(resource.RUSAGE_SELF), 0.0
     if sys.platform == "darwin":
         peak = used.ru_maxrss / 2**20

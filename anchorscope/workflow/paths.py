@@ -205,7 +205,7 @@ class Paths:
 
     @property
     def words(self) -> str:
-        """The file with the sentences on results."""
+        """Path of the file with all sentences about results."""
         return str(Path(self.project, "anchorscope/statements.txt"))
 
     @property

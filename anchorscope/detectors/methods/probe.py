@@ -132,7 +132,7 @@ def held_out(
 
 
 def threshold(train: Training) -> float:
-    """Return the logit (of `linear`) above which an answer counts as wrong in figures."""
+    """Return the logit above which figures count an answer as wrong."""
     return 0.0 if train.settings.prior == "natural" else train.log_odds
 
 

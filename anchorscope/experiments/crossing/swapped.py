@@ -69,7 +69,7 @@ class Swapped:
 
     @property
     def sides(self) -> dict[str, np.ndarray]:
-        """Side → whether each pair belongs to it, bool [pairs]."""
+        """Map `right` and `wrong` to masks of their pairs, bool [pairs]."""
         return {"right": self.right, "wrong": ~self.right}
 
     @property

@@ -43,7 +43,7 @@ TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("
 
 
 def flips() -> dict[str, Series]:
-    """Return the line of each column that holds a share of flips."""
+    """Return {column: its line in the picture} for all columns with a share of flips."""
     every = zip(controls.flipping().items(), cycle(LOOKS), strict=False)
     return {column: Series(f"Flips: {one.blocks}", *look) for (column, one), look in every}
 

@@ -37,7 +37,7 @@ def windows(layers: int, width: int | None = None) -> list[Window]:
     """Return the windows of a model, first to last.
 
     The centres are up to 12 evenly spaced layers, from the first to the last. Windows are clipped
-    at the model's ends. The default width is the odd number nearest a fifth of all layers, 1 to 9.
+    at the model's ends. The default width is odd, about a fifth of all layers, and at most 9.
     """
     if width is None:
         width = min(2 * (layers // 10) + 1, 9)
