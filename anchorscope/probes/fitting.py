@@ -247,7 +247,7 @@ def usable(design: Design, weights: np.ndarray) -> np.ndarray:
 
 
 def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
-    """Return (rows, fold) of all fits: their training rows, bool [fits, n], and outer folds, [fits].
+    """Return (rows, fold) of all fits: training rows, bool [fits, n], and outer folds, [fits].
 
     The fits to whole outer training folds come first. Fits that leave out one inner fold follow.
     """

@@ -183,7 +183,8 @@ def text(summary: Summary) -> str:
     cell = f"{summary['model']} on {summary['dataset']}"
     lines = [f"{cell}, read-out {summary['readout']}, {layer}\n"]
     n, wrong = summary["n"], summary["share_wrong"]
-    for line in say.screen(summary, too_small(n, wrong, "answers")).splitlines():
+    short = too_small(n, wrong, "answers") if 0 < wrong < 1 else None
+    for line in say.screen(summary, short).splitlines():
         name, _, words = line.partition("|")
         for part in textwrap.wrap(words, 80, break_on_hyphens=False):
             lines.append(f"{name:<18}{part}")

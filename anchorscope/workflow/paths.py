@@ -200,8 +200,8 @@ class Paths:
 
     @property
     def figure_page(self) -> str:
-        """Digest of the files of a figure's page. It does not depend on where the clone is."""
-        return digest(sorted(Path(self.resources, "figure").iterdir()))[:12]
+        """Digest of the page and the sentences of a figure, wherever the clone is."""
+        return digest([*sorted(Path(self.resources, "figure").iterdir()), self.words])[:12]
 
     @property
     def words(self) -> str:

@@ -171,7 +171,7 @@ def samples(config: Config, dataset: str) -> int:
     path = Path(config.local_of(dataset) or "").expanduser()
     if path.suffix in LINES and path.is_file():
         header = path.suffix == ".csv"
-        n = min(n, _lines(path, path.stat().st_mtime_ns) - header)
+        n = min(n, max(0, _lines(path, path.stat().st_mtime_ns) - header))
     return min(n, config.limit or n)
 
 

@@ -88,8 +88,13 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "flips, knockout 33.6 % of 1,000 samples",
         "of right answers 1.90 logits [1.52, 2.28], 210 pairs, p = 0.001). The probe scores",
         "(80 % [64, 96] taken, 170 pairs, p = 0.001;",
+        "p not corrected for the other cells of a figure",
     ):
         assert part in said
+    assert "a signal is detectable" not in said
+    write_csv(read_csv(built / "rows.csv").assign(n=60), built / "rows.csv")
+    few = " ".join(run("show", "near", "rows").out.split())
+    assert "wrong of 60 60 answers are too few to detect anything." in few
     table = judged(read_csv(built / "rows.claims.csv"), "no", "signal")
     write_csv(table, built / "rows.claims.csv")
     provenance.beside(built / "rows.csv").unlink()

@@ -192,3 +192,12 @@ def test_the_verdict_says_what_beats_what(tables: dict[str, pd.DataFrame]) -> No
         str(say.transferred(0, 0, 2)),
         "Methods that are above chance but read the question alone: none.",
     ]
+
+
+def test_transfer_is_counted_over_the_rows_of_other_datasets_that_are_not_thin() -> None:
+    names = ["dataset", "trained_on", "auroc", "auroc_low", "vs_own_high", "thin"]
+    rows = [("a", "b", 0.6, 0.4, -0.1, False), ("b", "a", 0.7, 0.6, -0.2, False),
+            ("a", "c", 0.8, 0.7, 0.1, False), ("a", "a", 0.9, 0.4, -0.1, False),
+            ("c", "a", 0.5, 0.4, -0.3, True)]  # fmt: skip
+    table = pd.DataFrame(rows, columns=names).assign(detector="probe")
+    assert verdict.transferred(table) == [say.transferred(2, 1, 3)]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from conftest import LAYERS, WIDTH
 
+from anchorscope.cli.main import main
 from anchorscope.models import gguf_files, loading
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -68,10 +69,11 @@ def write(
 
 
 def test_a_folder_holds_the_weights_and_tokens_that_the_file_was_written_from(
-    source: Any, tmp_path: Path
+    source: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "tiny.gguf", source)
-    gguf_files.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+    assert main(["convert", str(tmp_path / "tiny.gguf"), str(tmp_path / "tiny")]) == 0
+    assert f"{tmp_path / 'tiny'} is a model folder now" in capsys.readouterr().out
     loaded = loading.load(tmp_path / "tiny")
     weights = loaded.model.state_dict()
     for name, weight in source.model.state_dict().items():

@@ -58,7 +58,9 @@ def evidence(row: dict[str, Any]) -> str:
     """Return the words about a judged claim: its estimate, n and p."""
     digits, unit = UNITS.get(row["claim"], (2, " logits"))
     found = interval(row, "estimate", digits, unit)
-    p = f", {say.p_value(row['p'])}" if row["verdict"] == "yes" else ""
+    p = f", {say.p_value(row['p'])}"
+    if row["verdict"] == "no":
+        p = f"; largest p of the conditions: {row['p']:.3f}"
     return f"{found}|{figures(row['n'])} pairs{p}"
 
 

@@ -111,6 +111,9 @@ def test_a_file_of_few_rows_in_the_folder_of_data_is_not_taken_for_a_full_sample
     local["datasets"]["popqa"]["local"] = "rows.csv"
     (tmp_path / "data/rows.csv").write_text("question,answers\n" + "a,b\n" * 30)
     assert resources.samples(config(**local), "popqa") == 30, "the first line names the columns"
+    (tmp_path / "data/empty.csv").touch()
+    local["datasets"]["popqa"]["local"] = "empty.csv"
+    assert resources.samples(config(**local), "popqa") == 0
 
 
 def test_jobs_go_where_their_model_needs_them():
