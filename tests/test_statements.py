@@ -73,7 +73,7 @@ EXAMPLES: dict[str, Examples] = {
          "not shown (general damage may explain it): 120 pairs; largest p of the conditions: "
          "0.400"),
         (("truth", TOO_FEW), "too few: 7 pairs, and at least 10 are needed"),
-        (("through_eq", BOUND), "not testable: the questions differ only in E_Q"),
+        (("through_eq", BOUND), "by design not testable: the questions differ only in E_Q"),
     ],
     "claims_in_caption": [
         (({"signal": (2, 3), "interaction": (1, 1), "own_answer": (0, 1), "truth": (0, 0)},),

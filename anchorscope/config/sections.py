@@ -173,8 +173,8 @@ class TrainSettings(Section):
     """Steps of a second stage at a lower learning rate, with extra rows about unknown subjects
     (`planted`)."""
     settle_frameless: Amount = 0
-    """Steps of a third stage, in which the share `frameless` is doubled. This strengthens the
-    model's default: the verdict that it gives on questions that it does not know."""
+    """Steps of a third stage, with `frameless` doubled (`planted`). This strengthens the model's
+    default: the verdict that it gives on questions that it does not know."""
     settle_bare: Amount = 0
     """Steps of a fourth stage: as the third, but a tenth of the rows are answers without a
     question, as in the experiment `answer-only` (`planted`)."""

@@ -60,12 +60,12 @@ class Conditions(Section):
     knockout: Plain = Field(description="Block the exact question tokens. Always run.")
     random: RandomControl | None = key(None, "Block as many other question tokens.")
     rest: Plain | None = key(None, "Block every question token but the exact ones.")
-    question: Plain | None = key(None, "Block the whole question: the ceiling.")
+    question: Plain | None = key(None, "Block the whole question.")
     noop: Noop | None = key(None, "Block nothing, in another batch, to measure numerical noise.")
     crossed: Plain | None = None
     """Swap the answers of two questions with the same relation and fold. One pass blocks nothing.
     One blocks what `knockout` blocks. If `rest` is run, a third blocks what `rest` blocks."""
-    gold: Plain | None = key(None, "With `crossed`: also pass and swap gold answers of wrong ones.")
+    gold: Plain | None = key(None, "With `crossed`: also with gold answers in place of wrong ones.")
 
 
 def _all_conditions() -> Conditions:

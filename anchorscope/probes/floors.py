@@ -27,7 +27,7 @@ COLUMNS = {
     "id": "the sample's id",
     "fold": "the sample's outer fold",
     "floor": "the text read: `question`; `answer`, the exact answer and the relation; `response`, "
-    "the text after the prompt; `text`, question and response",
+    "all that is passed after the prompt; `text`, question and response",
     "c": "inverse penalty, chosen inside the training fold",
     "s": "score, a logit at balanced classes",
 }

@@ -47,7 +47,7 @@ QUANTITIES = {
     "four passes, divided by λ",
     "left_<side>_<condition>": "λ: the slope of the answer term under the condition on the clean "
     "answer term",
-    "taken_<side>_<condition>": "percent of P that the condition takes: 100 (1 − P_blocked / λP); "
+    "taken_<side>_<condition>": "percent of λP that the condition takes: 100 (1 − P_blocked / λP); "
     "at the headline layer, each pair at the layer that its fold chose",
     "gold_wrong_equal": "P_G − P_W at equal mean score, product of question and answer term, "
     "log-probability and text imitator; "
@@ -73,8 +73,8 @@ CLAIMS = {
     "p": "the largest p-value of the claim's conditions; in a figure's table corrected for its "
     "cells (Holm), not for the five claims",
     "estimate": "`signal`: AUC minus the hardest of 0.6 and the text models; `interaction`: P_R; "
-    "`own_answer`: P_W; `truth`: P_G − P_W; `through_eq`: percent of P that "
-    "blocking E_Q takes beyond general damage",
+    "`own_answer`: P_W; `truth`: P_G − P_W; `through_eq`: percent of λP that "
+    "blocking E_Q takes",
     **interval_of("estimate", "ci"),
     "n": "samples, or pairs",
     "clusters": "effective number of independent samples or pairs",

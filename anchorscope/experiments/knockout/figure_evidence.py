@@ -99,7 +99,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows,
         request.where,
-        f"{say.size(sizes, 'samples per cell')}; upright line: headline layer",
-        ["Flips are descriptive and carry no claim."],
+        f"{say.size(sizes, 'samples per cell')}; vertical line: headline layer",
+        ["Flips are descriptive and support no claim."],
         intervals=say.fixed,
     )
