@@ -39,9 +39,9 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def span(values: Iterable[float], factor: float = 1) -> str:
-    """Format the values, times `factor`, of smallest and largest size: `900`, `−75 to −88`."""
-    by_size = sorted((factor * value for value in values), key=abs) or [0]
+def span(values: Iterable[float]) -> str:
+    """Format the values of smallest and largest size: `900`, `812 to 1,000`, `−75 to −88`."""
+    by_size = sorted(values, key=abs) or [0]
     return " to ".join(dict.fromkeys(figures(end) for end in (by_size[0], by_size[-1])))
 
 

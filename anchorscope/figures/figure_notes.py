@@ -49,8 +49,8 @@ def caption(
     *,
     claims: Sequence[str] = (),
     intervals: str = say.clustered,
-    grey: str = "Thin grey: layers without a signal",
-    thin: str = "Crosses: too few samples to rely on.",
+    grey: str = say.grey,
+    thin: str = say.crosses,
 ) -> Caption:
     """Write a picture's caption, with the sentences that all pictures share.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Where the models of a family keep their parts, and how config.json names their sizes."""
+    """A family of models: paths of their modules, and keys of their sizes in config.json."""
 
     model_type: str  # in config.json
     layers: str = "layers"  # path of the list of blocks in the base model (without its LM head)

@@ -264,7 +264,7 @@ def _choose(
     grid: np.ndarray,
     rule: Callable[..., np.ndarray],
 ) -> Fitted:
-    """For each layer and outer fold, let `rule` choose a penalty of `grid`; then calibrate."""
+    """Let `rule` choose a penalty of `grid` for each layer and outer fold, then calibrate."""
     layers, folds_, penalties = grid.shape
     chosen = np.zeros((layers, folds_), dtype=np.int64)
     slope, offset = np.ones((layers, folds_)), np.zeros((layers, folds_))

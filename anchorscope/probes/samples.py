@@ -24,7 +24,7 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Effects:
-    """What a condition changes against its `compared_with`; arrays are [draws, layers, n]."""
+    """Effects of a condition, compared with its `compared_with`. Arrays are [draws, layers, n]."""
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
     s: np.ndarray  # the score under the condition, float64; NaN where not measured

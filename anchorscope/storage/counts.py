@@ -21,7 +21,7 @@ BY_CHOICE = frozenset((
 
 @dataclass(frozen=True)
 class Counts:
-    """How many samples came in, were kept, and were dropped for each reason.
+    """Numbers of samples in total, kept, and dropped for each reason.
 
     Raises:
         ValueError: Kept and dropped samples do not add up to the total.

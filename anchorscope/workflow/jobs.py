@@ -1,4 +1,4 @@
-"""What scripts share: set up device, model and dataset of a job, and fit a cell's probes."""
+"""Set up a job's device, model and dataset, and fit a cell's probes, for several scripts."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ World = Callable[[Rng, int, int], Values]
 ROLES = ("right", "wrong", "gold")
 ALIKE, TEXTS, NOISE = 0.8, 300, 0.4
 QUESTION, ANSWER = [0, 1, 0, 1], [0, 0, 1, 1]
-"""For each row of `crossing.terms`: the sample of the pair that gives the question, the answer."""
+"""Index of the sample in the pair that gives the question (answer) of each `crossing.terms` row."""
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
 """1 in the rows of `crossing.terms` where an answer is after its own question, else 0."""
 MEANS = {"right": 1.0, "wrong": -0.5, "gold": 0.5}

@@ -41,7 +41,7 @@ CURVE |= {"share of flips": ("all", "flip_share", "flip")}
 CONTRASTS = {"knockout − random, share": "share", "knockout − random, ΔP": "delta_p"}
 
 STRENGTHS = {"question": 0.6, "answer": 0.6, "truth": 1.0, "own": 0.5}
-"""What a direction encodes → the size of this signal, beside features of variance 1."""
+"""Size of the signal in each planted direction. Other features have variance 1."""
 SHARED = {"question": 0.3, "answer": 0.3}  # shares of this variance by question and by answer
 PAIRS = ("pair_right", "pair_wrong")
 ENDS = ["estimate", "ci_low", "ci_high"]

@@ -13,7 +13,7 @@ SPANS = ("exact", "answer")
 """The exact answer tokens, and all that the model wrote up to their end."""
 STATISTICS = ("mean", "min", "max")
 QUANTITIES = ("logprob", "logit", "entropy")
-"""For each token: its log-probability and logit, and the entropy of the predicted distribution."""
+"""Quantities per token: log-probability, logit, and entropy of the predicted distribution."""
 FEATURES = (
     *(f"{span}_{what}_{how}" for span in SPANS for what in QUANTITIES for how in STATISTICS),
     *(f"{span}_tokens" for span in SPANS),

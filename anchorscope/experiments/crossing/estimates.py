@@ -56,7 +56,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which pairs depend on one another. Standard errors and p-values account for this.
+    """Dependence between pairs. Standard errors and p-values account for it.
 
     `mean` takes `values` [1 + refits, ..., pairs]: the probe's first, then those of each refit.
     """
