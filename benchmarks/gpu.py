@@ -95,7 +95,7 @@ SPARE = 1.1
 LENGTHS = {"prefix": 150, "shortest": 40, "longest": 80}
 NEW_TOKENS = 32
 PROBES = "probes"
-PLAIN_SIZES = (8, 32, 128, 512)
+PLAIN_SIZES = (32, 128, 512)
 """Numbers of rows per plain pass, of which the fastest counts."""
 DEFAULTS = Config(models={}, datasets={}, figures={})
 CONDITIONS, READOUTS = DEFAULTS.conditions.model_dump(), DEFAULTS.readouts

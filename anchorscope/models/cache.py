@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from anchorscope.models.families import moved
+
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 """(Keys, values) for each layer, both [rows, key-value heads, slots, head width].
 Each token has one slot."""
@@ -85,11 +87,11 @@ def padded(
 
     Each row is padded on the right to `length` tokens. Tokens before index `first` are left out.
     """
-    ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
+    ids = torch.tensor([[*row[first:], *[0] * (length - len(row))] for row in rows])
     # Padding repeats the row's last position, since some models scale by the last position.
     last = torch.tensor([[len(row) - 1] for row in rows])
-    places = torch.arange(length).minimum(last)
-    return {"input_ids": ids[:, first:].to(device), "position_ids": places[:, first:].to(device)}
+    places = torch.arange(first, length).minimum(last)
+    return {"input_ids": moved(ids, device), "position_ids": moved(places, device)}
 
 
 def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:

@@ -162,6 +162,13 @@ def device_of(model: PreTrainedModel) -> torch.device:
     return model.get_input_embeddings().get_parameter("weight").device
 
 
+def moved(states: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a CPU tensor's copy on a device, without waiting for work that a GPU has to do."""
+    if device.type == "cuda":
+        return states.pin_memory().to(device, non_blocking=True)
+    return states.to(device)
+
+
 def embedded(model: PreTrainedModel) -> int:
     """Return the number of rows of the embedding; larger token ids cannot be passed."""
     return len(model.get_input_embeddings().get_parameter("weight"))

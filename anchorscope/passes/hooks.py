@@ -15,6 +15,7 @@ from anchorscope.passes.batches import Sample
 Arguments = tuple[Tensor, ...]
 Output = Tensor | tuple[Tensor, ...]
 """Output of a module: a tensor, or a tuple that starts with one."""
+CPU = torch.device("cpu")
 
 
 @contextmanager
@@ -31,9 +32,9 @@ def recording(
     every = torch.arange(len(rows))[:, None]
     seen: dict[str, list[Tensor]] = {site: [] for site, _ in pairs}
 
-    @cache  # a copy to a GPU waits until the GPU is idle, so copy once, not in every layer
+    @cache  # copied once per device, not in every layer
     def on(device: torch.device) -> tuple[Tensor, Tensor]:
-        return every.to(device), indices.to(device)
+        return families.moved(every, device), families.moved(indices, device)
 
     def keep(site: str, _: nn.Module, __: Arguments, output: Output) -> None:
         states = families.first_tensor(output)
@@ -53,7 +54,7 @@ def mask(
     *,
     first: int = 0,
     dtype: torch.dtype,
-    device: torch.device | str = "cpu",
+    device: torch.device = CPU,
 ) -> Tensor:
     """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
 
@@ -66,11 +67,11 @@ def mask(
     queries.
     """
     is_cut = torch.zeros((len(cuts), 1, length), dtype=torch.bool)
-    for row, tokens in enumerate(cuts):
-        is_cut[row, 0, list(tokens)] = True
-    is_cut, key = is_cut.to(device), torch.arange(length, device=device)
+    rows = [row for row, tokens in enumerate(cuts) for _ in tokens]
+    is_cut[rows, 0, list(itertools.chain(*cuts))] = True
+    is_cut, key = families.moved(is_cut, device), torch.arange(length, device=device)
     query = key[first:, None]
-    exists = key < torch.tensor(lengths, device=device)[:, None, None]
+    exists = key < families.moved(torch.tensor(lengths), device)[:, None, None]
     hidden = is_cut & ~is_cut[:, 0, first:, None] & (query != key)
     is_open = ((key <= query) & exists) | (query == key)
     additive = torch.zeros(is_open.shape, dtype=dtype, device=device)

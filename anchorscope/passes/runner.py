@@ -4,7 +4,9 @@ The state at layer k depends on layers 0…k only. So one pass that blocks token
 gives, at each layer k, exactly the state of a pass that blocks them in layers 0…k only.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -14,7 +16,7 @@ import torch
 from anchorscope.config.readouts import Pair, parse
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
-from anchorscope.passes.batches import Batch, Plan, by_length, narrowed
+from anchorscope.passes.batches import Batch, Drawn, Plan, by_length, narrowed
 from anchorscope.passes.hooks import mask, masked, recording
 from anchorscope.storage.room import Room
 
@@ -27,6 +29,10 @@ end of E_A, one sample after the other.
 QUANTITIES = ("logprob", "logit", "entropy")
 """A token's log-probability, its logit, and the entropy (in nats) of the model's distribution over
 all tokens at its place. All three are given the tokens before it, at temperature 1."""
+Waiting = Callable[[], States]
+"""Function that waits until a batch is passed, checks its states, and returns them."""
+FLAWS = ("", "zero", "not finite")
+"""What can be wrong with a vector of states; first: nothing."""
 LOGITS_AT_ONCE = 2**25
 """Maximum number of logits in memory at a time, 128 MiB in float32."""
 
@@ -46,6 +52,7 @@ def run(loaded: Loaded, batch: Batch, read: Sequence[str]) -> tuple[States, Sequ
     arguments["inputs_embeds"] = embeddings.detach().requires_grad_()
     with torch.enable_grad():
         by_site, out = _pass_batch(loaded, batch, parse(read), arguments)
+    _check({site: _flaws(states) for site, states in by_site.items()}, batch)
     return _by_name(batch, parse(read), by_site), out.attentions
 
 
@@ -62,7 +69,8 @@ def measure(
 
     The states follow the order of `batch.samples`. A batch that does not fit in memory is halved.
     The common beginning of all prompts is passed only once. All rows of a sample except `noop` are
-    in one call: in half precision, its shape can change results more than a condition does.
+    in one call: in half precision, its shape can change results more than a condition does. A GPU
+    passes a batch while the states of the one before it are copied and used.
 
     `numbers` lists the batches to pass, by default all. `room` remembers what did not fit in
     memory. With `outputs`, add the `QUANTITIES` under conditions with `reads_outputs`.
@@ -75,16 +83,20 @@ def measure(
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
     head = head_of(loaded, planned) if todo else []
 
-    def pass_samples(batch: Batch, samples: Sequence[int]) -> States:
-        """Return the states of some samples of a batch. On a CPU, split them if faster."""
+    def begin(batch: Batch, samples: Sequence[int]) -> list[Waiting]:
+        """Begin to pass some samples of a batch. On a CPU, split them if faster."""
         chosen = narrowed(batch, samples)
         divided = by_length(chosen) if loaded.device.type == "cpu" else [chosen]
-        return _joined([_states(loaded, part, pairs, head, outputs) for part in divided])
+        return [_begin(loaded, part, pairs, head, outputs) for part in divided]
 
+    begun: deque[tuple[Batch, list[Waiting]]] = deque()
     for number in todo:
         batch = planned.batches[number]
-        halves = room.run(batch.samples, batch.tokens, partial(pass_samples, batch))
-        yield batch, halves[0] if len(halves) == 1 else _joined(halves)
+        parts = room.run(batch.samples, batch.tokens, partial(begin, batch))
+        begun.append((batch, list(itertools.chain(*parts))))
+        if loaded.device.type == "cpu" or len(begun) > 1:
+            yield _ended(*begun.popleft())
+    yield from itertools.starmap(_ended, begun)
 
 
 def head_of(loaded: Loaded, planned: Plan) -> cache.Layers:
@@ -93,19 +105,39 @@ def head_of(loaded: Loaded, planned: Plan) -> cache.Layers:
     return cache.pass_head(loaded.model, ids, loaded.device)
 
 
-def _joined(parts: Sequence[States]) -> States:
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+def _ended(batch: Batch, parts: Sequence[Waiting]) -> tuple[Batch, States]:
+    """Wait for the parts of a batch, and return the batch with its states."""
+    states = [wait() for wait in parts]
+    if len(states) == 1:
+        return batch, states[0]
+    return batch, {name: torch.cat([part[name] for part in states]) for name in states[0]}
 
 
 @torch.inference_mode()
-def _states(
+def _begin(
     loaded: Loaded, batch: Batch, pairs: Sequence[Pair], head: cache.Layers, outputs: bool
-) -> States:
-    """Return the states of one batch in CPU memory. `head` is as `head_of` returns it."""
+) -> Waiting:
+    """Begin to pass one batch, without waiting for a GPU. `head` is as `head_of` returns it."""
     by_site, out = _pass_batch(loaded, batch, pairs, inputs(loaded, batch, head), head)
-    # each copy waits for the GPU, so copy once per site, not per condition
-    states = _by_name(batch, pairs, {site: states.cpu() for site, states in by_site.items()})
-    return states | _outputs(loaded, batch, out.last_hidden_state, head) if outputs else states
+    states = _by_name(batch, pairs, by_site)
+    if outputs:
+        states |= _outputs(loaded, batch, out.last_hidden_state, head)
+    flaws = {site: _flaws(of_site) for site, of_site in by_site.items()}
+    devices = {one.device for one in states.values() if one.is_cuda}
+    states, flaws = (
+        {name: one.contiguous().to("cpu", non_blocking=True) for name, one in some.items()}
+        for some in (states, flaws)
+    )
+    copied = [torch.cuda.current_stream(device).record_event() for device in devices]
+
+    def wait() -> States:
+        for event in copied:
+            event.synchronize()
+        _check(flaws, batch)
+        _check_outputs(states, batch)
+        return states
+
+    return wait
 
 
 def _pass_batch(
@@ -126,32 +158,33 @@ def _pass_batch(
         site: torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
         for site, layers in seen.items()
     }
-    for site, states in by_site.items():
-        _check(states, batch, site)
     return by_site, out
 
 
 def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
     """Return `QUANTITIES` under conditions with `reads_outputs`. `last` is the LM head's input."""
     found, first = {}, first_passed(batch, head)
-    for one, draw in batch.columns:
-        if not one.reads_outputs:
+    for drawn in batch.columns:
+        if not drawn[0].reads_outputs:
             continue
         tokens = [
-            (number, token, row.passed.input_ids[token])
-            for number, row in enumerate(batch.rows)
-            if (row.intervention, row.draw) == (one, draw)
-            for token in row.passed.answer_tokens
+            # the token before it predicts a token
+            (number, token - 1 - first, batch.rows[number].passed.input_ids[token])
+            for number, token in _read_tokens(batch, drawn)
         ]
-        rows, places, ids = map(list, zip(*tokens, strict=True))
-        before = torch.tensor(places) - 1 - first  # the token before it predicts a token
-        states = last[rows, before.to(last.device)]
-        of_tokens = probabilities(loaded, states, torch.tensor(ids))
-        if not bool(of_tokens.isfinite().all()):
-            row = batch.rows[rows[int((~of_tokens.isfinite()).nonzero()[0, 0])]]
-            raise not_finite("a token's log-probability is not finite", str(row))
-        found[f"{one.name}.{draw}/outputs"] = of_tokens
+        rows, before, ids = families.moved(torch.tensor(tokens), last.device).unbind(1)
+        found[_name(drawn, "outputs")] = probabilities(loaded, last[rows, before], ids)
     return found
+
+
+def _read_tokens(batch: Batch, drawn: Drawn) -> list[tuple[int, int]]:
+    """Return (row, token) of each answer token under one condition, both as indices."""
+    return [
+        (number, token)
+        for number, row in enumerate(batch.rows)
+        if (row.intervention, row.draw) == drawn
+        for token in row.passed.answer_tokens
+    ]
 
 
 def first_passed(batch: Batch, head: cache.Layers | None) -> int:
@@ -178,7 +211,7 @@ def inputs(
     arguments["use_cache"] = first > 0
     if not batch.masked:
         exists = torch.arange(batch.length) < torch.tensor(lengths)[:, None]
-        return arguments | {"attention_mask": exists.long().to(loaded.device)}
+        return arguments | {"attention_mask": families.moved(exists.long(), loaded.device)}
     if head and first:
         arguments["past_key_values"] = cache.Cache(head)
     arguments["attention_mask"] = mask(
@@ -210,8 +243,8 @@ def _masked_by_layer(
     for layer in range(len(families.layers(loaded))):
         acts = tuple(one.acts_in(layer) for one in interventions)
         if acts not in masks:
-            of_row = torch.tensor(acts, device=cut.device)[:, None, None, None]
-            masks[acts] = torch.where(of_row, cut, spared)
+            of_row = families.moved(torch.tensor(acts), cut.device)
+            masks[acts] = torch.where(of_row[:, None, None, None], cut, spared)
         by_layer.append(masks[acts])
     with masked(loaded, by_layer):
         yield
@@ -224,26 +257,43 @@ def _by_name(batch: Batch, pairs: Sequence[Pair], by_site: Mapping[str, torch.Te
     shape = len(batch.columns), len(batch.samples)
     columns = {site: states.unflatten(0, shape) for site, states in by_site.items()}
     return {
-        f"{one.name}.{draw}/{site}.{position}": columns[site][
-            number, :, :, positions.index(position)
-        ]
-        for number, (one, draw) in enumerate(batch.columns)
+        _name(drawn, f"{site}.{position}"): columns[site][number, :, :, positions.index(position)]
+        for number, drawn in enumerate(batch.columns)
         for site, position in pairs
     }
 
 
-def _check(states: torch.Tensor, batch: Batch, site: str) -> None:
-    """Refuse states [rows, layers, positions, width] if a vector is not finite or all zero."""
-    bad = (~states.isfinite()).any(dim=-1) | (states == 0).all(dim=-1)
-    if bool(bad.any()):
-        number, layer, position = (int(index) for index in bad.nonzero()[0])
-        is_zero = bool((states[number, layer, position] == 0).all())
-        what = f"the output of {site} is {'zero' if is_zero else 'not finite'} at layer {layer}"
-        raise not_finite(what, str(batch.rows[number]))
+def _name(drawn: Drawn, what: str) -> str:
+    return f"{drawn[0].name}.{drawn[1]}/{what}"
+
+
+def _flaws(states: torch.Tensor) -> torch.Tensor:
+    """Return int8 [rows, layers, positions] for states [..., width]: an index of `FLAWS`."""
+    zero = (states == 0).all(dim=-1).to(torch.int8)
+    return torch.where(states.isfinite().all(dim=-1), zero, FLAWS.index("not finite"))
+
+
+def _check(flaws: Mapping[str, torch.Tensor], batch: Batch) -> None:
+    """Refuse a batch if a vector of states is not finite or all zero. See `_flaws`, by site."""
+    for site, of_site in flaws.items():
+        for number, layer, position in of_site.nonzero()[:1].tolist():
+            flaw = FLAWS[int(of_site[number, layer, position])]
+            what = f"the output of {site} is {flaw} at layer {layer}"
+            raise not_finite(what, str(batch.rows[number]))
+
+
+def _check_outputs(states: States, batch: Batch) -> None:
+    """Refuse a batch if a token's log-probability is not finite."""
+    for drawn in batch.columns:
+        of_tokens = states.get(_name(drawn, "outputs"))
+        if of_tokens is not None and not bool(of_tokens.isfinite().all()):
+            token = int((~of_tokens.isfinite()).nonzero()[0, 0])
+            row = batch.rows[_read_tokens(batch, drawn)[token][0]]
+            raise not_finite("a token's log-probability is not finite", str(row))
 
 
 def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return float32 [n, 3] in CPU memory: the `QUANTITIES` of each of the n `tokens`.
+    """Return float32 [n, 3] on the model's device: the `QUANTITIES` of each of the n `tokens`.
 
     Token i is predicted from state i of `states` [n, width], taken after the final norm.
     """
@@ -253,7 +303,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
         index = written.to(logits.device)[:, None]
         entropy = torch.special.entr(log_p.exp()).sum(dim=-1)
         of_token = log_p.gather(-1, index)[:, 0], logits.gather(-1, index)[:, 0]
-        parts.append(torch.stack([*of_token, entropy], dim=1).cpu())
+        parts.append(torch.stack([*of_token, entropy], dim=1))
     return torch.cat(parts)
 
 
