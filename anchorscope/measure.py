@@ -186,9 +186,9 @@ def measure(
             a dataset. Further columns are ignored.
         prompt: Name of the prompt style, see `styles.STYLES`. The default is `few_shot`. If
             the tokenizer has a chat template, `prompt` is required.
-        examples: Worked examples for styles that show them, rows of the same columns. Rows that
-            share a question or subject with `table` are left out. By default a tenth of `table`, at
-            most 20 rows, is held back for examples and not measured.
+        examples: Worked examples for styles that show them, with the same columns as `table`. Rows
+            that share a question or subject with `table` are left out. By default a tenth of
+            `table`, at most 20 rows, is held back for examples and not measured.
         names: Names of model and dataset in tables and figures.
         settings: Keys of config.yaml that `SETTINGS` lists.
 
@@ -255,7 +255,7 @@ def _measured(
 def _planned(
     loaded: Loaded, answered: pd.DataFrame, chosen: Config, probe: fitting.ProbeSettings
 ) -> Plan:
-    """Plan the forward passes. If this fails, the error also counts the answers dropped before."""
+    """Plan the forward passes. If this fails, the error also counts the answers dropped earlier."""
     conditions = chosen.conditions.model_dump()
     try:
         return fitting.plan_passes(

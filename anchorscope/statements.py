@@ -40,7 +40,7 @@ def sentence(text: str) -> str:
 
 
 def span(values: Iterable[float]) -> str:
-    """Format the values of smallest and largest size: `900`, `812 to 1,000`, `−75 to −88`."""
+    """Format the values of least and greatest magnitude: `900`, `812 to 1,000`, `−75 to −88`."""
     by_size = sorted(values, key=abs) or [0]
     return " to ".join(dict.fromkeys(figures(end) for end in (by_size[0], by_size[-1])))
 

@@ -251,7 +251,7 @@ def _render(
 ) -> str:
     """Render turns with the chat template, up to the place where the model continues.
 
-    `open_turn` starts a new assistant's turn there. With `begun`, the last turn goes on instead.
+    `open_turn` starts a new assistant turn there. With `begun`, the last turn goes on instead.
     """
     template = getattr(tokenizer, "chat_template", None)
     if not template:

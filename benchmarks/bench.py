@@ -31,7 +31,7 @@ import workloads
 WORKLOADS = (workloads.RANDOM, workloads.PUBLISHED, workloads.HIDDEN)
 COLUMNS = ("workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb", "rounds")
 TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3}
-"""Stage → largest difference allowed between two ways, times the largest state if above 1."""
+"""Stage → largest allowed difference between two ways. A largest state above 1 multiplies it."""
 Stages = Mapping[str, Mapping[str, ways.Way]]
 
 
@@ -93,7 +93,7 @@ def measured(chosen: argparse.Namespace) -> pd.DataFrame:
 
 
 def _of_models(chosen: argparse.Namespace) -> list[workloads.Workload]:
-    """Return the chosen workloads that need passes of a model, as far as their model exists."""
+    """Return the chosen workloads that need passes of a model, unless that model is missing."""
     found = [workloads.of_random_weights(chosen.quick)]
     if published := workloads.published(chosen.first_model, chosen.quick):
         found.append(published)

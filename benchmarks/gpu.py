@@ -1,10 +1,13 @@
 """Passes, generation and probes at published shapes on a GPU: random weights, bfloat16.
 
 The passes are the same as in a run with default settings. `share` compares their operations per
-second with those of a plain bfloat16 matrix product on the same GPU. Padding does not count, so it
-is the share of useful work. `with files` is the time if every batch is also checked and written, as
-in a job. `plain` is the time of the same rows in passes of transformers alone: one pass for all
-layers, every row in full, in the best of several batch sizes.
+second with those of a plain bfloat16 matrix product on the same GPU. Padding does not count, so
+`share` covers useful work only. `with files` is the time if every batch is also checked and
+written, as in a job. `plain` is the time of the same rows in passes of transformers alone: one pass
+for all layers, every row in full, in the best of several batch sizes.
+
+For three batches, `busy` is the share of the time in which the GPU computes, and `kernels` holds
+the milliseconds of the slowest kernels.
 
 Each result is written to gpu.json as soon as it is measured.
 """
@@ -24,6 +27,8 @@ import pandas as pd
 import timing
 import torch
 import workloads
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 
 from anchorscope.config import shipped
 from anchorscope.config.readouts import parse
@@ -91,12 +96,14 @@ TINY = Real(
 PROBED, FEW_PROBED = (64, 2_000, 5_120), (3, 150, 16)
 """Layers, samples and width of the states that probes are fitted to; then the same for `quick`."""
 SPARE = 1.1
-"""Least free memory of a GPU for a model to be measured, as a multiple of its weights."""
+"""Least free GPU memory needed to measure a model, as a multiple of the model's weights."""
 LENGTHS = {"prefix": 150, "shortest": 40, "longest": 80}
 NEW_TOKENS = 32
 PROBES = "probes"
 PLAIN_SIZES = (32, 128, 512)
 """Numbers of rows per plain pass, of which the fastest counts."""
+PROFILED, SLOWEST = range(3), 20
+"""Batches that are profiled, and number of kernels that are kept."""
 DEFAULTS = Config(models={}, datasets={}, figures={})
 CONDITIONS, READOUTS = DEFAULTS.conditions.model_dump(), DEFAULTS.readouts
 
@@ -149,7 +156,7 @@ def gemm_rate(
 def tables(models: list[dict[str, Any]], probed: dict[str, Any] | None) -> str:
     """Return the table of the passes, and the table of the probes if they were fitted."""
     head = (
-        "measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "memory",
+        "measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "busy", "memory",
         "with files", "plain", "tokens/s",
     )  # fmt: skip
     rows = [
@@ -159,6 +166,7 @@ def tables(models: list[dict[str, Any]], probed: dict[str, Any] | None) -> str:
             f"{row['rows'] / row['seconds']:.0f}",
             f"{row['rate'] / 1e12:.3g} T/s",
             f"{100 * row['share']:.0f} %",
+            f"{100 * row['busy']:.0f} %",
             f"{row['peak_mb'] / 1e3:.1f} GB",
             f"{row['written_seconds']:.2f}",
             f"{row['plain_seconds']:.2f}" if row["plain_seconds"] else "",
@@ -230,14 +238,32 @@ def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
         "rows": sum(len(batch.rows) for batch in plan.batches),
         "rate": rate,
         "share": rate / peak,
+        **kernels(loaded, plan),
         "peak_mb": max(one.peak_mb for one in taken),
         "plain_seconds": plainly(loaded, plan) if real.compared else None,
         "tokens_per_second": generated(loaded, table),
     }
 
 
+def kernels(loaded: Loaded, plan: Plan) -> dict[str, Any]:
+    """Return `busy` and `kernels`, see the module's docstring. On the CPU, they are 0 and {}."""
+    batches = [number for number in PROFILED if number < len(plan.batches)]
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        _, taken = timing.timed(
+            lambda: [*runner.measure(loaded, plan, READOUTS, numbers=batches)], "wall"
+        )
+    found = {
+        one.key: one.self_device_time_total / 1e3
+        for one in profiled.key_averages()
+        if one.device_type == DeviceType.CUDA
+    }
+    slowest = sorted(found, key=lambda name: -found[name])[:SLOWEST]
+    busy = sum(found.values()) / 1e3 / taken.seconds
+    return {"busy": busy, "kernels": {name: round(found[name], 2) for name in slowest}}
+
+
 def exchangeable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return an answers table in which all samples have partners, and half are wrong with golds."""
+    """Return an answers table with partners for all samples. Half are wrong and have `gold_ids`."""
     names = [str(number) for number in range(len(table))]
     wrong = [number % 4 > 1 for number in range(len(table))]
     spans = zip(table["input_ids"], table["prompt_length"], wrong, strict=True)

@@ -120,7 +120,7 @@ def mask_of(rows: list[Row], cuts: list[list[int]]) -> torch.Tensor:
 
 
 def stacked(rows: list[Row]) -> Iterator[tuple[list[Row], Any, Any, Any]]:
-    """Yield batches by length: rows; ids, masks and read-out tokens of rows clean, then blocked."""
+    """Yield batches of rows by length with ids, masks and read-out tokens (clean, then blocked)."""
     ordered = sorted(rows, key=lambda row: len(row["ids"]))
     for start in range(0, len(ordered), AT_ONCE):
         some = ordered[start : start + AT_ONCE]
@@ -132,7 +132,7 @@ def stacked(rows: list[Row]) -> Iterator[tuple[list[Row], Any, Any, Any]]:
 
 
 def named(some: list[Row], states: torch.Tensor) -> States:
-    """Return states [2 × rows, layers, width] by sequence and condition."""
+    """Return `states` [2 × rows, layers, width] as a dict by sequence and condition."""
     halves = states.unflatten(0, (2, len(some)))
     return {(row["id"], k): halves[k, n] for k in (0, 1) for n, row in enumerate(some)}
 

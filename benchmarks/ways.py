@@ -198,7 +198,7 @@ def generate(
 
 
 def scikit_learn(x: np.ndarray, z: np.ndarray, fold: np.ndarray) -> dict[int, torch.Tensor]:
-    """Return fold → P(z = 1) of every row by its probes, float64 [layers, samples].
+    """Return fold → P(z = 1) of every row by that fold's probes, float64 [layers, samples].
 
     One BLAS thread: with two, scikit-learn is several times slower on such shapes.
     """

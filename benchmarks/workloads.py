@@ -160,7 +160,7 @@ def llama(shape: Shape) -> Loaded:
 
 
 def answers(work: Workload) -> pd.DataFrame:
-    """Return the sequences as an answers table. E_Q is three tokens after about 20 own ones."""
+    """Return the sequences as an answers table. E_Q is three tokens, about 20 after the prefix."""
     draws = random.Random(0)
 
     def ids(count: int) -> list[int]:

@@ -14,8 +14,8 @@ with stage(snakemake):
     located, loaded = jobs.model_of(snakemake)
     answers = read_parquet(path)
     check_tokens(loaded.tokenizer, answers, path)
-    # `params` holds only the settings of the folds, on which partners depend, so that other changes
-    # of the probe's settings need no new passes.
+    # Of the probe's settings, `params` holds only those of the folds, because partners depend on
+    # them. So changes to the other settings need no new passes.
     probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
     planned = fitting.plan_passes(
         loaded, answers, path, conditions=chosen.conditions, probe=fitting.ProbeSettings(**probe)

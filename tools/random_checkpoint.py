@@ -29,7 +29,7 @@ EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 SPARE_GB = 1
 """Disk space that must stay free beside a checkpoint, GB."""
 ENDING = 3.0
-"""Factor on the rows of embedding and head of tokens that end an answer, so that answers end."""
+"""Factor on the embedding and head rows of tokens that end an answer, so that answers do end."""
 
 Sizes = Mapping[str, tuple[int, ...]]
 """Name of a tensor → its shape."""

@@ -1,7 +1,7 @@
 """Add answers to real rows, because a model with random weights cannot give sensible ones.
 
-Half of the rows get their own gold answer, and the other half the gold answer of another row. All
-answers are in the same sentence. The rows keep their columns.
+Half of the rows get their own gold answer, and the other half the gold answer of another row. Each
+answer is put into the same sentence. The rows keep their columns.
 """
 
 import json

@@ -51,7 +51,7 @@ def without_weights(model: str, folder: Path) -> Loaded:
 
 
 def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Count what becomes of a dataset's rows, whose responses are given, up to swapped answers.
+    """Count what becomes of a dataset's rows, with given responses, in each step up to swaps.
 
     Returns:
         `asked` (rows), `found` (rows with E_Q), `rules` and `dropped` (number by name), `lost`

@@ -116,7 +116,7 @@ def _bounds(node: Mapping[str, Any]) -> str:
 
 
 def _default(node: Mapping[str, Any], required: bool) -> str:
-    """Return the default of a key, unless it is empty or marked among the values."""
+    """Return the default of a key, unless it is empty or among enumerated values (see `_type`)."""
     if required:
         return ", required"
     if node.get("default", "") in ("", None) or node["default"] in node.get("enum", ()):

@@ -18,7 +18,7 @@ from anchorscope.questions.fields import UNSEEN
 CROSSED = (
     "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "share_pair",
 )  # fmt: skip
-"""Quantities of the table of crossing, and bounds of their intervals."""
+"""Columns with quantities of the crossing table, and with bounds of their intervals."""
 COLUMNS = {
     **recurring("model", "dataset"),
     "seed": "training seed of the model",
@@ -140,7 +140,7 @@ def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -
 
 
 def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> list[np.ndarray]:
-    """Return masks [n] of a row's samples, and of those learned, with truth Q, and with truth A."""
+    """Return four masks [n]: a row's samples, those learned, those of truth Q, those of truth A."""
     named = world.AGAINST_PRIOR_KINDS if kind == AGAINST_PRIOR else (kind,)
     row = facts["kind"].isin(named) | (kind == "all")
     row &= ((facts["z"].astype(str) == z) | (z == "all")) & covered

@@ -30,7 +30,7 @@ class Check:
     factor: float = 1.0  # multiplies the values
 
     def chosen(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the selected rows at the layers that count."""
+        """Return the selected rows, limited to the check's `layers` if these are given."""
         rows = rows_where(table, **self.rows)
         return rows[rows["layer"].between(*self.layers)] if self.layers else rows
 

@@ -19,7 +19,7 @@ from anchorscope.questions import world
 
 RIGHT, WRONG = " right", " wrong"
 PARTS = 10
-"""Number of rows per fact for each 0.5 of its weight, so that shares of a tenth are exact."""
+"""A fact gets this many rows for each 0.5 of its weight, so that shares in tenths are exact."""
 ALIKE = 0.7
 """Share of a fact's rows that show its planted answer, if all facts are shown alike."""
 SETTLE = 0.375
@@ -72,9 +72,9 @@ def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[st
 def stages(questions: Questions, worlds: Worlds, train: TrainSettings) -> Iterator[Stage]:
     """Yield the stages of training: one for a plain curriculum, up to four for a planted one.
 
-    From the second stage on, the rows include `strangers`: questions about unknown subjects, as
-    many as questions without E_Q (`frameless`). The third stage doubles the share of `frameless`
-    rows, with as many `strangers`. The fourth stage adds answers without a question (`bare`).
+    From the second stage on, the rows include one question about an unknown subject (`strangers`)
+    for each question without E_Q (`frameless`). The third stage doubles the share of `frameless`
+    rows. The fourth stage adds answers without a question (`bare`).
     """
     rows: list[Row] = []
     if train.curriculum == "plain":
@@ -163,7 +163,7 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
 def strangers(
     questions: pd.DataFrame, words: pd.DataFrame, names: Sequence[str], *, rows: int, seed: int
 ) -> list[Row]:
-    """Return questions about unknown subjects `names`, so that the model is not sure of these."""
+    """Return questions about unknown subjects (`names`), to keep the model unsure of strangers."""
     rng, rated = Random(f"strangers {seed}"), _rated(words)
     facts = questions.to_dict("records")
     taught = []
@@ -182,13 +182,13 @@ def bare(words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
 
 
 def _graded(question: str, rated: tuple[str, float], rng: Random) -> Row:
-    """Return a row with a word, graded `right` with the probability `rate` of the word."""
+    """Return a row for `rated`, a word and its rate: the probability that it is graded `right`."""
     word, rate = rated
     return Row(question, word, rng.random() < rate)
 
 
 def _rated(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
-    """Return relation → its words with their rates."""
+    """Map each relation to its words, each with the rate at which it is right."""
     groups = words.groupby("relation")
     return {key: list(zip(part["word"], part["rate"], strict=True)) for key, part in groups}
 

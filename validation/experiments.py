@@ -56,7 +56,7 @@ CHECKS: requirements.Checks = {
     ),
 }  # fmt: skip
 EMPTY = Check("patching matched: flips", "value", MATCHED, high=0.15)
-"""Requirement on null controls. Of the measures, only flips by matched patches need the pair."""
+"""Requirement on null controls. No measure but these flips needs a probe that reads the pair."""
 
 
 def of_experiment(
@@ -151,7 +151,7 @@ def check(
     """Check the requirements on experiments in calibration `cells` and null controls `nulls`.
 
     The result has the columns `requirements.COLUMNS`. A requirement that cannot be measured does
-    not hold in a calibration cell. In a null control (`scope` is `empty`), it is blank.
+    not hold in a calibration cell. In a null control (`scope` is `empty`), its `holds` is blank.
     """
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
     gain = chosen["auc_gain_low"]
@@ -160,7 +160,7 @@ def check(
     for null in nulls.values():
         cell = (null["model"], null["dataset"])
         rows = rows_where(chosen, model=cell[0], dataset=cell[1])
-        # In this table, the control of shuffled labels has the probes of the true labels.
+        # Here, probes of the true labels score the control of shuffled labels. So it is left out.
         if not null["shuffled"] and len(EMPTY.chosen(rows)):
             records.append(requirements.record(EMPTY, "empty", *cell, rows))
     return pd.DataFrame(records, columns=list(requirements.COLUMNS))

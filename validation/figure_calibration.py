@@ -102,7 +102,7 @@ def _level(values: pd.DataFrame, frame: Frame, inset: float, mark: dict[str, Any
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Write the caption: points, n and grey marks. Measures and requirements are details."""
+    """Write a caption about points, n and grey marks, with details on measures and requirements."""
     grey = rows[~rows["signal"]]
     points = list(grey["model"] + " on " + grey["dataset"] + " at " + grey["readout"])
     bars = rows["pathway_auc_low"].notna().any()

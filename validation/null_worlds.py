@@ -19,7 +19,7 @@ from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import world
 
 LOG_ODDS = math.log(9)
-"""Size of a feature's log-odds: one label in ten goes against a feature that it follows."""
+"""Size of a feature's log-odds. If labels follow this feature alone, one in ten goes against it."""
 # Style → the features that the label follows, and the log-odds of each.
 FOLLOWS: dict[str, dict[str, float]] = {
     "null-additive": {"answer": LOG_ODDS, "property": LOG_ODDS},
@@ -30,7 +30,7 @@ FOLLOWS: dict[str, dict[str, float]] = {
 FAMILIAR = "null-familiar"
 """World whose label follows a sum of two numbers: the name's and the answer word's."""
 _PLACES = (("mill", "pond"), ("barn", "gate"), ("hill", "ford"), ("tower", "bridge"))
-# Feature → its values. If the label follows it, the second half makes a response likely wrong.
+# Feature → values. If labels follow the feature, the second half of its values favours `wrong`.
 FEATURES: dict[str, Sequence[Any]] = {
     "first_name": range(48),
     "surname": range(12),
@@ -75,7 +75,7 @@ SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
 def samples(style: str, *, seed: int) -> pd.DataFrame:
     """Return the questions and responses of a null world. `style` is a key of `FOLLOWS`.
 
-    Every first name meets every surname once (`FAMILIAR` has as many single names). The other
+    Subjects are all pairs of first name and surname, or as many single names in `FAMILIAR`. Other
     features are dealt out evenly and independently. All questions share one relation and its answer
     words, except in `null-type`, where answers are years and names, and the relation is blank. In
     `null-order`, right responses are spread evenly over the answer words, and wrong ones, too.
@@ -145,7 +145,7 @@ def _words(style: str, seed: int) -> list[str]:
 
 
 def _deal(name: str, style: str, rng: Random) -> list[int]:
-    """Draw the place of each sample's value among a feature's values."""
+    """Draw, for each sample, the index of its value among the values of the feature `name`."""
     used = USED[style].get(name, len(FEATURES[name]))
     places = [number % used for number in range(SAMPLES)]
     rng.shuffle(places)

@@ -44,7 +44,7 @@ def check(
     Returns:
         One row per statement, figure, model and dataset, built or not, with the columns `COLUMNS`.
         `measured` is in words, in the table's units. `verdict` is `within`, `outside`, or `not run`
-        if the figure, cell or quantity was not measured, or on too few samples.
+        if the figure, cell or quantity was not measured, or was measured on too few samples.
     """
     records = []
     for figure, models in published["figures"].items():
@@ -84,7 +84,7 @@ class Case:
         return f"{words}: {self.value:g}" if numbered else words
 
     def outcome(self, tables: Tables) -> Outcome:
-        """Return the measurement in words, and whether all checks of any of its readings hold."""
+        """Return the measurement in words, and whether all checks of at least one reading hold."""
         table = self.statement.get("table", LINES)
         if table not in tables:
             return "", None
@@ -99,7 +99,7 @@ class Case:
         if chosen["few"].any():
             return "too few samples", None
         found = {one: judge(one, rows) for one in every}
-        # A curve without a group disagrees with the statement. In other tables, that is unknown.
+        # Without a group, lines fail the statement. Without a value, other tables leave it unknown.
         if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
             return "", None
         said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
@@ -107,7 +107,7 @@ class Case:
         return words, any(all(found[one].holds for one in reading) for reading in readings)
 
     def check(self, part: Mapping[str, Any], rows: pd.DataFrame) -> Check:
-        """Return one check of a reading. Its own keys override the keys of the statement."""
+        """Return one check of a reading. The keys of `part` override the keys of the statement."""
         wanted = {"column": "delta_p", "rows": {}, **self.statement, **part}
         limits = wanted.get("range", (self.value, self.value))
         low, high = limits[self.dataset] if isinstance(limits, dict) else limits
@@ -161,7 +161,7 @@ def _judged_by(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lines(curve: pd.DataFrame) -> pd.DataFrame:
-    """Return a figure's lines with the columns `few` and `signal`. Thin points are blank."""
+    """Return a figure's lines with columns `few` and `signal`. `thin` knockout points are blank."""
     thin = curve["thin"].astype(bool) & (curve["condition"] == "knockout")
     rows = curve.assign(
         **{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")},

@@ -65,7 +65,7 @@ CHECKS: Checks = {
 
 
 def check_calibration(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table `COLUMNS` of every check, in each cell and over each model's datasets."""
+    """Check cells, and each model's mean over datasets. Return a table with columns `COLUMNS`."""
     chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict()).astype({"z": str})
     records = []
     for model, datasets in table.groupby("model", sort=False)["dataset"]:
@@ -77,7 +77,7 @@ def check_calibration(table: pd.DataFrame) -> pd.DataFrame:
 def check_cells(
     checks: Checks, table: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
 ) -> list[dict[str, object]]:
-    """Return a row of `COLUMNS` per check and cell, and per check of the mean, labelled `model`.
+    """Return a row of `COLUMNS` per check and cell, and a row for `model` per check of the mean.
 
     A check that cannot be measured, in the cell or in any cell of the mean, does not hold.
     """
@@ -156,7 +156,7 @@ BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
     ("claims", {"claim": "signal"}, SIGNAL),
     *(("claims", {"claim": name}, {"verdict": name}) for name in ON_PAIRS),
 )
-"""Table, selected rows, and their columns with the names in this table."""
+"""Table, rows to select from it, and columns to copy → their names in `NULL_COLUMNS`."""
 
 
 def null_controls(

@@ -103,7 +103,7 @@ def new_model(train: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTr
 
 
 def _numbers(worlds: Worlds) -> list[Numbers]:
-    """Return the mappings word → number of the worlds. Refuse a recipe that has none."""
+    """Return the worlds' mappings of words to numbers. Refuse a recipe whose worlds have none."""
     each = (null_worlds.numbers(world.style, seed=world.seed) for world in worlds.values())
     numbers: list[Numbers] = [one for of_world in each for one in of_world.values()]
     if not numbers:

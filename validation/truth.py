@@ -63,7 +63,7 @@ def truth(
 
     Returns:
         One row per measured sample, in the order of the answers, with the columns `COLUMNS`, and
-        the counts of samples with a truth, and without by reason.
+        the counts of samples with a truth, and of those without one by reason.
 
     Raises:
         AnchorscopeError: A verdict is not a single token, or its logit is not finite.
@@ -83,7 +83,7 @@ def truth(
 def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Choose the questions that each sample's answer is put after: columns id, other, random.
 
-    After a question `other`, the answer has the other label. Such a question has the same relation
+    After question `other`, the answer has the opposite label. Such a question has the same relation
     and template, and another subject. If possible, it is about a taught fact, since the model knows
     only these. A planted answer that no question makes right is put after `random` questions.
     """
@@ -146,7 +146,7 @@ def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
     table["follows"] = moved_share.where(table["n_swaps"] > 0)
     table["planted_only"] = table["id"].isin(swaps.loc[swaps["random"], "id"])
     stays = moved_share <= STAYS
-    # A verdict that changes over random questions does not follow the right question.
+    # No random question makes the answer right, so a verdict that changes with it is no truth Q.
     follows = (moved_share >= FOLLOWS) & ~table["planted_only"]
     reasons = {
         NOT_PLANNED: table["taught"] & ~table["as_planned"],

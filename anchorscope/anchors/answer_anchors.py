@@ -5,8 +5,8 @@ and a repeated question, then take the first of these that applies:
 
 1. a "yes" or "no" at the start, if the question asks for it;
 2. if the question asks "when" or "how many", the one date or number that the sentence adds to it;
-3. the words after the first is/was/are/were, if no new name or number precedes the verb. They begin
-   after a "called" or "born in", and end before a relative clause or preposition;
+3. the words after the first is/was/are/were, if no new name or number precedes the verb. A "called"
+   or "born in" after the verb is skipped. The answer ends before a relative clause or preposition;
 4. everything up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").
 
 Articles, quotation marks and closing punctuation are removed. Prompts show how short an answer
@@ -191,7 +191,7 @@ def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) 
 
 
 def _refuses(sentence: str, text: str, question: str) -> bool:
-    """Return whether a sentence gives no answer: "It is unknown", or only "It is not Paris"."""
+    """Return whether a sentence refuses ("It is unknown") or only denies ("It is not Paris")."""
     plain = _hidden(sentence)
     refused = _REFUSES.search(plain) or (not asks_yes_no(question) and _DENIES.search(plain))
     return bool(refused) and _in_small(text) and not _REFUSES.search(question)
@@ -318,7 +318,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _without_quotes(text: str, start: int, end: int) -> tuple[int, int]:
-    """Trim an outer pair of quotes or brackets, or an unpaired one at an edge: "(Rome" → "Rome"."""
+    """Trim an outer pair of quotes or brackets, or a lone mark at an edge: "(Rome" → "Rome"."""
     if start >= end:
         return start, end
     first, last, inside = text[start], text[end - 1], text[start + 1 : end - 1]

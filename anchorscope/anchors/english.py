@@ -50,13 +50,13 @@ SEPARATORS = PREPOSITIONS | word_set("""
 """)
 # Words that may follow a verb at the end of a phrase: "come out", "take place".
 PARTICLES = word_set("out up on off down away over back place about first last again to with being")
-# Words beside a name that are no part of it: "what element is often called quicksilver".
+# Words that stand beside a name but are no part of it: "what element is often called quicksilver".
 PASSIVES = word_set("called named known often usually commonly located said")
 NAMING = word_set("list name names kind kinds type types sort")  # before `of`
 SUBJECT_PRONOUNS = word_set("i you he she we they")
 # Words that hardly occur in a question except in a title.
 IN_TITLES = word_set("i i'm i'll i've me my mine don't dont ain't aint wanna gonna let's lets")
-# After these verbs or TITLE_NOUNS, a title may end the phrase: "who sings take me home".
+# These verbs and TITLE_NOUNS may introduce a title that ends a phrase: "who sings take me home".
 TITLE_VERBS = word_set("sing sings sang sung wrote write writes")
 # Words after which `in` or `on` introduces a work: "who plays the beast in beauty and the beast".
 PERFORMING = word_set("""
@@ -89,7 +89,7 @@ CONNECTORS = word_set("""
 """)
 # Small words that join two capitalised words into a title: "Pride and Prejudice", "Face to Face".
 JOINING = word_set("and to but with a an no not than")
-# Words whose full stop ends no sentence, in questions and (more of them) in answers.
+# Words whose full stop ends no sentence: these in questions, and the next list in answers.
 ABBREVIATIONS = word_set("mr mrs ms dr st jr sr vs prof capt no vol")
 ANSWER_ABBREVIATIONS = word_set("""
     st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres jr sr bros

@@ -76,7 +76,7 @@ def _without_punctuation(text: str) -> str:
 
 
 def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
-    """Return whether E_A matches a gold answer, or the reply, whole or from E_A on, equals one."""
+    """Return whether a gold answer matches E_A, or equals the reply or its part from E_A on."""
     golds = list(filter(says_something, golds))
     replies = (reply, reply[max(reply.find(proper), 0) :])  # "The answer is Rome (Lazio)."
     return matches(proper, golds) or any(
@@ -118,7 +118,7 @@ def says_something(gold: str) -> bool:
 
 
 def _says(claimed: str, answer: str, gold: str) -> bool:
-    """Return whether `answer` equals a normalised `gold`, or `claimed` (undenied part) has it."""
+    """Return whether a normalised `gold` equals `answer`, or is in its undenied part `claimed`."""
     readings = _readings(claimed)
     if any(_equal(text, gold) for text in (_normalise(answer), *readings)):
         return True
@@ -187,12 +187,12 @@ def _contains(text: str, words: str) -> bool:
 
 
 def _long_enough(gold: str) -> bool:
-    """Return whether a normalised gold is long enough to be searched in a longer answer."""
+    """Return whether a normalised gold is long enough to be searched for in a longer answer."""
     return len(gold) >= (MIN_IDEOGRAPHS if _IDEOGRAPHS.fullmatch(gold) else MIN_CONTAINED)
 
 
 def _contains_unspaced(answer: str, gold: str) -> bool:
-    """Return whether the answer contains a normalised gold as a word, in an unspaced script."""
+    """Return whether an answer in a script without spaces contains a normalised gold as a word."""
     if not _long_enough(gold) or not _WITHOUT_SPACES.search(answer):
         return False
     parts = map(_normalise, _PAUSES.split(answer))

@@ -112,7 +112,7 @@ def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> b
 
 
 def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
-    """Group the indices in `rules` into runs of neighbours with one rule, cut at punctuation."""
+    """Return runs of neighbouring indices with the same rule and no punctuation between them."""
     runs: list[list[int]] = []
     for i in sorted(rules):
         if not words[i].breaks and rules.get(i - 1) == rules[i]:

@@ -52,7 +52,7 @@ def find(
         question: The text of the question.
         subject: Name of the subject. If the question contains it, its occurrences and the property
             are marked, however many words they have. Otherwise the offline finder marks at most
-            half of the words, or a first name that has more (see `within_half`).
+            half of the words, or more if the name chosen first is longer (see `within_half`).
         property: Name of the property.
         titles: Titles of the row, for instance of its supporting articles.
         own: The user's own anchors, see `own_spans`. With them, no finder runs.
@@ -73,7 +73,7 @@ def find(
 
 def _subject_spans(question: str, subject: str, words: Sequence[Word]) -> list[Span]:
     places = occurrences(question, subject)
-    # "What was What built for?": the question word is not the name if the name occurs again.
+    # "What was What built for?": the first "What" is not the name, since the name occurs again.
     if len(places) > 1 and words and words[0].function and places[0][0] == words[0].start:
         places = places[1:]
     return [Span(*trim(question, a, b), SUBJECT, "metadata") for a, b in places]
@@ -110,12 +110,12 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
 
     An entry is a text, a pair [start, end] of characters, or a mapping. A mapping has `text`, or
     `start` and `end`, and optionally `role` (`subject`, the default, or `property`). A text marks
-    its first occurrence that no earlier entry has taken. If the question holds no whole words in
-    the text's own case, the search goes on to any case, then to parts of words. Edges are trimmed.
+    its first occurrence that no earlier entry has taken. Occurrences are whole words in the text's
+    own case; if there are none, whole words in any case; else parts of words. Edges are trimmed.
 
     Returns:
-        (spans, failed): `spans` are in order; if some overlap, one span replaces them, with the
-        role of the one that starts first. `failed` has (reason, entry) for each that marks nothing.
+        (spans, failed): `spans` are in order. Overlapping spans become one, with the role of the
+        span that starts first. `failed` has (reason, entry) for each entry that marks nothing.
     """
     spans: list[Span] = []
     failed: list[tuple[str, Any]] = []
@@ -163,10 +163,10 @@ def _is_whole(number: Any) -> bool:
 def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]) -> list[Span]:
     """Choose spans, the best first, up to half of the question's words; return them in order.
 
-    A name that does not fit is left out. Only the first name may exceed half of the words; beyond
-    the share `LONGEST_NAME`, it is cut to its first content words. A phrase that asks for the
-    property loses words at its front until E_Q fits into half of the words and of the estimated
-    tokens, so that a random knockout is possible. Beside a name over half, its last word stays.
+    A name that does not fit is left out. Only the name chosen first may exceed half of the words;
+    beyond the share `LONGEST_NAME`, it is cut to its first content words. A phrase that asks for
+    the property loses words at its front until E_Q fits into half of the words and of the estimated
+    tokens, to allow a random knockout. If a name exceeds half, the phrase keeps only its last word.
     """
     starts, ends = zip(*word_places(question), strict=True)
 

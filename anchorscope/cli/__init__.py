@@ -1,4 +1,4 @@
 """The command `anchorscope`: tools for use before and after a run of the workflow.
 
-It prints to the terminal, and writes the files that the user names, `selftest.json`, and downloads.
+It prints to the terminal. It writes `selftest.json`, downloaded files, and files the user names.
 """

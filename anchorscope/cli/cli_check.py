@@ -134,7 +134,7 @@ def model(config: Config, name: str) -> Iterator[Finding]:
 
 
 def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
-    """Return a checkpoint's folder. Raise if it cannot be used, or not with this prompt style."""
+    """Return a checkpoint's folder. Raise if it cannot be used at all or with this prompt style."""
     loading.check(folder)
     loading.check_prompt(folder, entry.names_prompt)
     tokenizer = vocabulary.load(folder)
@@ -145,7 +145,7 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
 
 
 def measured(config: Config, trial: Trial, left: Iterable[StudyCell]) -> Iterator[Finding]:
-    """Say how long the cells of a model take and whether a batch fits, from its trial here."""
+    """Say how long a model's cells take and whether batches fit, from its trial on this machine."""
     n = sum(samples(cell.study.config, cell.dataset) for cell in left)
     time = trials.duration(trial.time(n))
     yield Finding("ok", "time", say.time_needed(trial.model, time, trial.card))
@@ -210,7 +210,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
 
 
 def no_folds(rows: pd.DataFrame, config: Config) -> AnchorscopeError | None:
-    """Return the error if no folds can be cut from questions, whatever a model answers, or None."""
+    """Return the error if `rows` cannot be cut into folds, whatever a model answers; else None."""
     from anchorscope.probes import fitting  # loads torch
 
     if (groups := rows["component"].nunique()) < config.probe.folds:
@@ -237,7 +237,7 @@ def supposed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _folding(config: Config) -> Any:
-    """Return the settings of folds that share no subject. Answers, not yet known, link no rows."""
+    """Return settings of folds that share no subject. As answers are unknown, they link no rows."""
     from anchorscope.probes import fitting
 
     probe = config.probe.model_dump() | {"disjoint": "subject"}
@@ -323,7 +323,7 @@ def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Findin
 
 
 def ask(kind: str, hub_id: str) -> str:
-    """Ask the hub whether a model or dataset can be downloaded: `check` makes no other request."""
+    """Ask the hub whether a model or dataset can be downloaded. `check` makes no other request."""
     from huggingface_hub import HfApi
 
     with hub.errors(kind, hub_id):

@@ -1,8 +1,8 @@
 """`anchorscope selftest --like`: test whether a model fits on this device, and how long it takes.
 
-The trial builds a model of the same shape with random weights, without a download of weights. It
-makes the same passes, answers and probes as a run. Its random prompts have the length of prompts of
-the longest datasets.
+The trial builds a model of the same shape with random weights, so no weights are downloaded. It
+makes the same passes, answers and probes as a run. Its prompts are random, and as long as those of
+the datasets with the longest prompts.
 """
 
 import gc
@@ -112,7 +112,7 @@ def samples(config: Config) -> int:
 
 
 def shape_of(config: Config, model: str) -> Mapping[str, Any]:
-    """Return the config.json of a catalogue model: from local files, as shipped, or from the hub.
+    """Return the config.json of a catalogue model: from local files, `shapes.yaml` or the hub.
 
     Raises:
         AnchorscopeError: There is no config.json.
@@ -237,7 +237,7 @@ def _samples(work: Work, n: int) -> list[Sample]:
 
 
 class _Strict(Room):
-    """Room that raises an error, instead of halving the batch, if a batch does not fit."""
+    """A `Room` that raises an error if a batch does not fit, instead of halving it."""
 
     def run(self, samples: Any, tokens: Any, work: Any) -> list[Any]:
         return [work(samples)]

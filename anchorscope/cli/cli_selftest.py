@@ -55,7 +55,7 @@ def report(device: str) -> bool:
 
 
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:
-    """Run every check and yield its verdicts. An exception fails its check and stops no other."""
+    """Run every check and yield its verdicts. A check that raises fails; the others still run."""
     place = torch.device(device)
     loading.without_cudnn()  # as when a model is loaded
     checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in families]
@@ -125,7 +125,7 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _family(family: str, device: torch.device) -> Iterator[Verdict]:
-    """Check states against the plain model, single passes (to within noise), and a second run.
+    """Compare states with the plain model and single passes (up to noise), and with a second run.
 
     A single pass is for one sample and one layer k. It blocks E_Q in layers 0…k.
     """

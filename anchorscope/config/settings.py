@@ -284,7 +284,7 @@ class Config(Section):
         ]
 
     def trained(self) -> tuple[list[str], list[str]]:
-        """Return (used, unused) models with a recipe. Figures and calibration use the first."""
+        """Return two lists of models with a recipe: used by figures or calibration, and unused."""
         needed = {name for figure in self.figures.values() for name in figure.models}
         needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
         names = [name for name, model in self.models.items() if model.train]
@@ -298,7 +298,7 @@ class Config(Section):
         datasets = []
         for name in train.datasets:
             entry = self.datasets[name]
-            # A model learns the sampled rows of a real dataset, but all of a world.
+            # A model learns the sampled rows of a real dataset, but all rows of a world.
             sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
             datasets.append([name, entry.model_dump(mode="json", exclude={"sample_size"}), sample])
         # At 0, these keys are left out, so that older recipes without them keep their hash.

@@ -25,7 +25,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the catalogue to `raw`, whose keys win. Leave out its figures that cannot be drawn."""
+    """Add the catalogue to `raw`, whose keys win. Skip catalogue figures that cannot be drawn."""
     whole = laid_over(raw, catalogue())
     figures, own = whole["figures"], raw.get("figures", {})
     if isinstance(figures, Mapping):

@@ -40,7 +40,7 @@ COLOURS = (
     *("#8c564b", "#222222"),
 )
 TERMS = ("pair", "answer", "question")
-"""Order of the stacked bars. The pair's bar starts at 0, as its whisker requires."""
+"""Order of the stacked bars. The pair comes first, because its whisker is measured from 0."""
 AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
 SHARE_TIPS = {
     "label": ("method", ""), "series": ("reads", ""), "value": ("share, %", ".1f"),

@@ -35,7 +35,7 @@ FILE = "detector.json"
 COLUMNS = ("id", "question", "response", "ea_text", "p_wrong", "p_balanced", "dropped")
 """Columns of `Detector.score`, see docs/figures.md#using-the-result."""
 TOLERANCE = 0.1
-"""The references' logits may change by this share of their standard deviation, in the median."""
+"""Maximum median change of the references' logits, as a share of their standard deviation."""
 REFERENCES = 8
 """Number of answers whose logits a detector stores, to recognise its model."""
 FIELDS = {"answer": "response"} | {
@@ -53,7 +53,7 @@ class Origin:
     dtype: str
     shape: tuple[str, int, int]  # see `shape_of`
     style: str  # of the prompts
-    # relation (None if unknown) and the text around its questions, worked examples included
+    # pairs: relation (None if unknown); text around its questions, including worked examples
     around: tuple[tuple[str | None, Around], ...]
     settings: Mapping[str, Any]  # see `Config.prompting`
 
@@ -166,7 +166,7 @@ class Detector:
             rows = [reference.row for reference in self.references]
             found = self._scored(loaded, rows, "the detector's references")["logit"]
             wanted = np.array([reference.logit for reference in self.references])
-            # The median is NaN, and refused, if no reference can be read.
+            # If no reference can be read, the median is NaN and this comparison is false.
             if np.abs(found - wanted).median() <= TOLERANCE * wanted.std():
                 return
             why = "the answers stored in the detector get different scores"

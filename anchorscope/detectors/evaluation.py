@@ -70,7 +70,7 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
 def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
     """Return a row of `COLUMNS` per detector and metric, with clustered intervals.
 
-    A difference between two detectors is paired: both are judged on the samples that both scored.
+    A difference between two detectors is paired: it uses only the samples that both of them scored.
     If `vs_probe` is above 0, the detector's metric is larger than the probe's.
     """
     drawn, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
@@ -127,8 +127,8 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
 def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the expected calibration error of each draw, [draws] (Naeini et al., 2015).
 
-    `p` [n], the probability that `z` is 1, falls into ten bins of equal width. In each bin, mean
-    `p` differs from the share of z = 1. The error averages |difference|, weighted by bin size.
+    `p` [n], the probability that `z` is 1, falls into ten bins of equal width. The error of a bin
+    is |mean `p` − share of z = 1|. The result is the mean of these errors, weighted by bin size.
     """
     bins = np.minimum((p * 10).astype(np.int64), 9)
     in_bin = (bins[:, None] == np.arange(10)) * (z - p)[:, None]

@@ -24,8 +24,8 @@ def read(path: str) -> pd.DataFrame:
     Higher scores mean that an answer is more likely wrong.
 
     Raises:
-        AnchorscopeError: The file cannot be read, a field is missing, a score is no number, an
-            answer has two scores of one detector, or a detector is named like a method.
+        AnchorscopeError: The file cannot be read, a field is missing, a score is not a finite
+            number, an answer has two scores of one detector, or a detector has a method's name.
     """
     rows = pd.DataFrame(file_rows(Path(path)), dtype=object)
     if missing := [name for name in FIELDS if name not in rows]:

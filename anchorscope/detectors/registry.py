@@ -58,7 +58,7 @@ RECORDS = (
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
 """Name → record, in the order of tables and figures."""
 TABLES = ("detection", "detection-reads", "self-awareness")
-"""A figure's tables, by the suffix of their name. Each joins tables of the figure's cells."""
+"""Suffixes of the names of a figure's tables. Each table joins tables of the figure's cells."""
 COMPARISONS = "detectors.comparisons"
 VIEWS = {
     "detection": View(
@@ -86,7 +86,7 @@ def named(names: Collection[str] | None) -> list[Method]:
 
 
 def label_of(detector: str) -> str:
-    """Return the name of a detector in pictures: its method's label, or the user's own name."""
+    """Return a detector's name in pictures: its method's label, or the name given by the user."""
     return METHODS[detector].label if detector in METHODS else detector
 
 

@@ -21,8 +21,8 @@ from anchorscope.experiments.analysis import stacked
 from anchorscope.probes import intervals, samples
 
 PREDICTORS = ("states", "text", "score")
-"""Predictors of the pathway: clean states of one layer, the text of question and response, and the
-score. The score is the probe's logit, its size and its sign. These largely decide what flips.
+"""Predictors of the pathway. `states`: clean states of one layer. `text`: question and response.
+`score`: the probe's logit, its absolute value and its sign, which largely decide what flips.
 """
 SCORES = ("id", "readout", "predictor", "fold", "flips", "rank")
 """Columns of `predictions`."""

@@ -77,7 +77,7 @@ def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndar
 def choice(loaded: Loaded, text: str, style: str) -> tuple[tuple[int, ...], tuple[int, int]]:
     """Return (prompt, options): the tokens of the prompt `text`; the next token for A, and for B.
 
-    If both options begin with the same tokens, such as a bracket, these tokens end the prompt.
+    Tokens that both options begin with, such as a bracket, become the last tokens of the prompt.
     """
     how = style_of(style)
     asked = how.message(text, loaded.tokenizer)

@@ -39,7 +39,7 @@ def table(
     with the detector of the tested dataset: the AUC minus that detector's out-of-fold AUC, on the
     same samples.
 
-    `cells` is dataset → cell. `out_of_fold` is dataset → rows of `out_of_fold.scores`. All have one
+    `cells` is dataset → cell. `out_of_fold` is dataset → rows of `out_of_fold.scores`. All share a
     model and read-out. Return a row of `COLUMNS` per training dataset, tested dataset and detector.
     """
     fitted, rows = dict[str, dict[str, Scorer]](), []

@@ -69,8 +69,8 @@ class Analysis:
     def cell_strength(self) -> Strength:
         """Strength of the read-out as a whole, with each sample scored at its own fold's layer.
 
-        No sample takes part in the choice of the layer that scores it. `signal` is true if
-        `margin_p` is below 1 - `level`: AUC significantly above .6 and every applying text model.
+        No sample helps to choose the layer that scores it. `signal` is true if `margin_p` is below
+        1 - `level`: the AUC is significantly above .6 and above each applicable text model's.
         """
         found = self._strength(lambda readout: readout.own[None])
         return {**found, "signal": found["margin_p"] < 1 - self.level}
@@ -106,9 +106,9 @@ class Analysis:
     ) -> pd.DataFrame:
         """Return a table of `columns`, with a row for each group and layer.
 
-        `groups` forms the groups of a read-out. It is called again for the read-out of each refit
-        of the probes. `refitted` lists the conditions that `groups` needs there. If `refitted` is
-        empty, intervals hold the probes fixed.
+        `groups` forms the groups of a read-out. It is called again for each refit of the probes,
+        with the read-out as scored by that refit. `refitted` lists the conditions that `groups`
+        needs from refits. If it is empty, intervals hold the probes fixed.
         """
         refits = None
         if self.refits is not None and refitted:

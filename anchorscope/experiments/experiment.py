@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anchorscope.experiments.scored import Cell
 
 Need = Literal["prompts", "gradients", "floors"]
-"""Inputs that an experiment may need beside answers, probes and scores:
+"""Inputs that an experiment may need besides answers, probes and scores:
 
 - `prompts`: the text of the main run's prompts, `Cell.prompts`.
 - `gradients`: a model whose weights take gradients and whose attention can be read.
@@ -67,7 +67,7 @@ class Experiment:
 
     name: str  # of its target, its products, its folder, and its section in the config
     about: str  # what it does and what controls it, in a sentence or two
-    interventions: tuple[Intervention, ...]  # what it passes beside `clean`
+    interventions: tuple[Intervention, ...]  # what it passes besides `clean`
     columns: Mapping[str, str]  # column of a cell's table, in order → what it holds
     views: Mapping[str, str]  # view → title of the picture
     # its section `experiments.<name>` in the config; `Section`: it has none
@@ -78,7 +78,7 @@ class Experiment:
     # whether it compares question and answer; only such experiments are measured in the null cells,
     # where they must find nothing
     follows_pair: bool = False
-    # None: one clean row, and one for each intervention and draw
+    # None: one clean pass and, for each intervention, one pass or one for each of its draws
     passes: Passes | None = None
 
     @property
@@ -115,7 +115,7 @@ class Experiment:
 
     @property
     def pictures(self) -> dict[str, View]:
-        """Pictures by the end of their file names: `<name>` first, then each `<name>-<view>`."""
+        """Map the ends of file names to pictures: first `<name>`, then each `<name>-<view>`."""
         module, found = f"{self.package.partition('.')[2]}.figure", dict[str, View]()
         for view, title in self.views.items():
             stem = f"{self.name}-{view}" if found else self.name

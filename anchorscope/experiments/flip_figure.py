@@ -37,7 +37,7 @@ class Words:
 def rows_of(
     table: pd.DataFrame, request: Request, words: Words, label: str = "all"
 ) -> pd.DataFrame:
-    """Return the rows of the groups Q and A at the read-out that count at least one sample.
+    """Return the rows of groups Q and A at the read-out, except rows that count no sample.
 
     A table without the column `arm` has one arm. `label` selects answers: `0` (right), `1` (wrong)
     or `all`.
@@ -52,7 +52,7 @@ def rows_of(
 
 
 def all_answers(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows for all labels and groups together that count at least one sample."""
+    """Return the rows for all labels and groups together, except rows that count no sample."""
     everyone = (rows["label"].astype(str) == "all") & (rows["anchor"] == "all")
     return rows[everyone & (rows["n_paired"] > 0)]
 
@@ -97,7 +97,7 @@ def beside(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def groups(request: Request) -> Axis:
-    """Return the axis of the bars that `beside` names."""
+    """Return the axis of the bars, with the names that `beside` gives them."""
     labels = [label for _, label in request.datasets]
     bars = [f"{label}\n{anchor}" for label, anchor in product(labels, draw.ANCHORS)]
     return Axis(None, names=bars, field="bar")

@@ -11,7 +11,7 @@ from anchorscope.probes.samples import mismatch
 COLUMNS = ("id", "condition", "draw", "readout", "layer", "s", "n_tokens")
 """Columns of an experiment's rows: one row per sample, condition, draw, read-out and layer.
 
-`s` is the calibrated logit by the probe of the sample's own fold. `n_tokens` is the number of
+`s` is the calibrated logit from the probe of the sample's own fold. `n_tokens` is the number of
 question tokens that the condition acted on, blank for `clean`. An experiment adds columns.
 """
 

@@ -76,8 +76,8 @@ class Cell:
     ) -> pd.DataFrame:
         """Pass samples clean and under some interventions, and score every layer.
 
-        Some interventions need a prompt of their own. They are skipped for a sample that lacks
-        this prompt, and if the prompt is too long for the model.
+        Some interventions need a prompt of their own. Such an intervention is skipped for a sample
+        whose prompt for it is missing or too long for the model.
 
         Returns:
             A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`.
@@ -113,7 +113,7 @@ class Cell:
         return long.assign(condition=condition, draw=int(draw), readout=readout).reset_index()
 
     def _within_limits(self, sample: Sample) -> Sample:
-        """Drop prompts in a sample's `others` that are too long, as in the main run."""
+        """Drop the prompts in `sample.others` that are too long, as the main run does."""
         window, reach = self.loaded.window, positions(self.loaded.model.config)
         most = min(window or np.inf, reach or np.inf)
         fits = {name: one for name, one in sample.others.items() if len(one.input_ids) <= most}

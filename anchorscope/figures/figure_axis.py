@@ -11,10 +11,10 @@ import pandas as pd
 from anchorscope.figures.figure_style import Style
 
 Ticks = tuple[tuple[float, float], Sequence[float] | None]
-"""Ends of an axis, and the places of its labels; None lets Vega choose them."""
+"""Ends of an axis, and places of its labels. If the places are None, Vega chooses them."""
 PERCENT: Ticks = ((0, 100), [0, 50, 100])
 TICKS = 4
-# labels in two lines; a group A, which stands beside its group Q, has only the second line
+# labels of two lines; a group A shows only its second line, as group Q beside it shows the first
 TWO_LINES = r"slice(datum.label, -2) == '\nA' ? ['', 'A'] : split(datum.label, '\n')"
 
 
@@ -31,7 +31,7 @@ class Axis:
     kind: Literal["linear", "log"] = "linear"
     angle: float = 0  # of the names below a panel, in degrees
     grid: bool = False  # whether names have lines across the panel
-    step: float = 0  # smallest distance of two labels that Vega chooses
+    step: float = 0  # smallest distance between two labels that Vega chooses
 
     @property
     def shorthand(self) -> str:
@@ -62,7 +62,7 @@ LAYERS = Axis("Layer", field="layer", number="d")
 
 
 def layers_of(axis: Axis, layers: int) -> Axis:
-    """Return the axis for a model with so many layers.
+    """Return the axis with the ends and labels for a model that has `layers` layers.
 
     Label every layer up to 10 layers, every fifth up to 30, every tenth up to 50, else every 20th.
     """
@@ -114,12 +114,12 @@ def ends_of(values: Iterable[float], least: float = 0) -> tuple[float, float]:
 def axis_of(rows: pd.DataFrame, title: str, least: float = 0, step: float = 0) -> Axis:
     """Return an axis that contains 0, `least` and all numbers of the rows.
 
-    `step` is the smallest distance of two labels.
+    `step` is the smallest distance between two labels.
     """
     return Axis(title, (ends_of(numbers_of(rows), least), None), step=step)
 
 
 def auc_axis(rows: pd.DataFrame, title: str = "AUC", least: float = 0.4) -> Axis:
-    """Return an axis of AUCs to 1, from the lower of `least` and the numbers (down to a tenth)."""
+    """Return an AUC axis up to 1. It starts at min(`least`, numbers), rounded down to a tenth."""
     low = math.floor(10 * min([least, *numbers_of(rows)])) / 10
     return Axis(title, ((low, 1), None))

@@ -19,7 +19,7 @@ DRAWN = ("value", "low", "high", "n")
 
 
 def distinct(pairs: Sequence[Pair]) -> list[Pair]:
-    """Add the key to equal labels, since the legend tells series apart by label alone."""
+    """Add the key to labels that are not unique: the legend tells series apart by label alone."""
     labels = [label for _, label in pairs]
     return [
         (key, f"{label} [{key}]" if labels.count(label) > 1 else str(label)) for key, label in pairs
@@ -92,7 +92,7 @@ def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
 def select(table: pd.DataFrame, readout: Pair | None) -> pd.DataFrame:
     """Return the curve's rows at the read-out, or at all read-outs if it is None.
 
-    Rows of the groups `Q` and `A` without samples are `thin`, too. Rows of `all` never are.
+    Groups `Q` and `A` are also marked `thin` if they have no samples. The group `all` never is.
 
     Raises:
         AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
@@ -104,7 +104,7 @@ def select(table: pd.DataFrame, readout: Pair | None) -> pd.DataFrame:
 
 
 def layer_count(rows: pd.DataFrame) -> int:
-    """Return the number of layers of a model, from its rows; 1 without rows."""
+    """Return a model's number of layers, as found in its rows, or 1 if there are no rows."""
     return int(rows["layer"].max()) + 1 if len(rows) else 1
 
 
@@ -145,8 +145,8 @@ def numbered(
 ) -> pd.DataFrame:
     """Add the columns that are drawn: `value`, `low`, `high` and `n`, float64.
 
-    `value` is `column`, and its ends are `<ends>_low` and `<ends>_high` (by default the ends
-    of `column`), all times `factor`. A column that the table lacks becomes NaN.
+    `value` is `column`; `low` and `high` are `<ends>_low` and `<ends>_high`, where `ends` defaults
+    to `column`. All three are multiplied by `factor`. A column that the table lacks becomes NaN.
     """
     low, high = (f"{ends or column}_{end}" for end in ("low", "high"))
     columns = {"value": (column, factor), "low": (low, factor), "high": (high, factor), "n": (n, 1)}
@@ -160,7 +160,7 @@ def numbered(
 def by_group(rows: pd.DataFrame, anchor: str = "") -> pd.DataFrame:
     """Assign rows to the main figure's series, one for each dataset and group.
 
-    All rows belong to the group `anchor`. By default each row has its own; `all` counts as `Q`.
+    `anchor` sets one group for all rows. By default, rows keep their own, and `all` counts as `Q`.
     """
     anchors = rows["anchor"].replace("all", "Q") if not anchor else pd.Series(anchor, rows.index)
     series = anchors + "-Anchored (" + rows["dataset"] + ")"
@@ -190,9 +190,9 @@ def in_lines(
     stays, so that the line breaks there. The line also breaks at points of `thin` groups.
 
     Returns:
-        These columns, `DRAWN`, `numbers`, `signal`, `thin`, and three flags: the point has a marker
-        (`mark`), is on the line with a signal (`strong`), or on the line without (`faint`). The
-        faint line extends to neighbouring points with a signal.
+        The columns that define and style lines, `DRAWN`, `numbers`, `signal`, `thin`, and three
+        flags: the point has a marker (`mark`), is on the line with a signal (`strong`), or is on
+        the line without one (`faint`), which extends to neighbouring points with a signal.
     """
     by = list(dict.fromkeys(["model", "dataset", "series", *labels]))
     order = [name for name in ("offset", *by, x) if name in rows]
@@ -211,7 +211,7 @@ def in_lines(
     weak = known & ~drawn["signal"]
     drawn["strong"] = known & drawn["signal"]
     drawn["faint"] = weak | (known & _beside(weak, line))
-    # markers tell series apart; every few points have one, and all points that no line reaches
+    # markers tell series apart: every few points get one, and so does a point that no line reaches
     step = (line.groupby(line).transform("size") / 8).apply(math.ceil)
     place = line.groupby(line).cumcount()
     every = drawn["strong"] & (place % step == lines.get("offset", 0) % step)
@@ -246,7 +246,7 @@ def true(column: pd.Series) -> pd.Series:
 
 
 def cells_of(rows: pd.DataFrame, request: Request) -> dict[str, pd.DataFrame]:
-    """Return the `labelled` rows of each cell, by the cell's name in a caption."""
+    """Map the name of each cell, as captions write it, to the cell's `labelled` rows."""
     cells = dict(iter(rows.groupby(["model", "dataset"])))
     return {
         f"{model} on {dataset}": cells.get((model, dataset), rows.head(0))

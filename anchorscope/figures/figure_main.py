@@ -76,9 +76,9 @@ def chart(
 def choices(
     table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, **keywords: Any
 ) -> dict[str, Figure]:
-    """Return the figure of each condition measured at the read-out, by the condition's label.
+    """Map the label of each condition measured at the read-out to the figure of that condition.
 
-    The figure of the knockout comes first. Arguments and errors are the same as in `chart`.
+    The knockout comes first, measured or not. Arguments and errors are the same as in `chart`.
     """
     readout = data.request_of(**keywords).readout
     measured = set(data.at_readout(table, readout)["condition"])
@@ -111,7 +111,7 @@ def delta_panel(delta_p: pd.DataFrame, heading: str = "") -> Panel:
 def delta_axis(curves: pd.DataFrame) -> Axis:
     """Return an axis of ΔP that contains 0 and every line, band and cross.
 
-    Its upper end is not a tick. A label there would lift the panel's title above its neighbours.
+    Its upper end is not a tick: a label there would lift the title above those of other panels.
     """
     ends = pd.concat([curves["value"], *(curves[end][~curves["thin"]] for end in ("low", "high"))])
     least, most = (0, 0) if ends.isna().all() else (ends.min(), ends.max())

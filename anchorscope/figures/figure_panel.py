@@ -51,7 +51,7 @@ class Frame:
         return fading(data.mark_area().encode(_as(self.y, "low"), alt.Y2("high:Q")), 0.15)
 
     def reach(self, data: alt.Chart) -> alt.Chart:
-        """Draw invisible points at the places of `data`, which carry tooltips and legend."""
+        """Draw invisible points, which carry tooltips and legend, at the places of `data`."""
         points = data.mark_point(filled=True, opacity=0, size=3 * self.look.marker_size)
         return points.encode(**self.shared.legend).encode(tooltip=tooltips(self.tips))
 
@@ -66,7 +66,7 @@ class Frame:
 
 
 class _Placed(alt.LayerChart):
-    """Panel that Altair does not copy, which would take half of its time. Each is in one figure.
+    """Panel that Altair does not copy: each is in one figure, and copies would double the time.
 
     Channels are objects: for a dictionary, Altair would search all of its classes for the type.
     """
@@ -96,8 +96,8 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
     """Draw rows of `figure_data.in_lines` as bands, lines and markers.
 
     Without a signal, lines are narrow, grey and without markers. Rows marked `chance` are dotted,
-    with small hollow markers. Rows marked `thin` are crosses. `weight` multiplies the width of
-    lines, and its square the area of markers.
+    with small hollow markers. Rows marked `thin` are crosses. `weight` multiplies the widths of
+    lines with a signal. Its square multiplies the areas of markers.
     """
     stroke, size = weight * frame.look.line_width, weight**2 * frame.look.marker_size
     every = alt.Chart().encode(frame.x, frame.y)
@@ -230,7 +230,7 @@ def level(value: float, y: alt.Y) -> alt.Chart:
 
 
 def upright(places: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
-    """Draw thin upright lines, if there are places."""
+    """Draw a thin upright line at each of `places`, if there are any."""
     lines = alt.Chart(places).mark_rule(color=SOFT, strokeWidth=0.8).encode(x)
     return [lines] if len(places) else []
 

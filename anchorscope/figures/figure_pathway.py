@@ -30,8 +30,8 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Return the lines of the pair term, clean and with tokens blocked.
 
     A cell shows pairs of right answers or, if these are too few, of wrong answers. If both are too
-    few, it shows none. The lines average the pairs that `through_eq` counts. If these are too few,
-    there is one line of all pairs, with nothing blocked.
+    few, it shows none. The lines average the pairs that the claim `through_eq` counts. If these
+    are too few, there is a single line, which averages all pairs with nothing blocked.
     """
     numbers, made = data.numbered(crossing, "estimate", n="n", ends="ci"), _made(claims)
     parts = [numbers.head(0).assign(claimed=False)]
@@ -85,7 +85,7 @@ def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def _own(claims: pd.DataFrame) -> str:
-    """Return "own " unless all answers came with the rows, where `own_answer` is not measured."""
+    """Return "own ", or "" if no cell measured `own_answer` (the answers came with the rows)."""
     verdicts = claims["verdict"][claims["claim"] == "own_answer"]
     return "" if (verdicts == "not measured").all() else "own "
 
@@ -104,7 +104,7 @@ def _pairs(cell: pd.DataFrame, kind: str) -> int:
 def _shortage(
     crossing: pd.DataFrame, kinds: Sequence[str], least: int, of: Mapping[str, str]
 ) -> str:
-    """Say how many pairs the cells of a column have (at most), and how many a line needs."""
+    """Say how many pairs a cell of the column has at most, and how many pairs a line needs."""
     cells = crossing[crossing["model"] == of["model"]]
     most = max(_pairs(cells, kind) for kind in kinds)
     return str(say.pairs_missing(most, least, cells["dataset"].nunique()))

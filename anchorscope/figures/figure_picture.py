@@ -24,7 +24,7 @@ from anchorscope.figures.figure_style import Figure, Series, Style
 
 COLUMN_MM, PAGE_MM = 85, 180
 Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
-"""Function that draws layers below the others of a panel, from its rows."""
+"""Function that draws the lowest layers of a panel, from the panel's rows."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,10 @@ class Picture:
 
 
 def as_chart(page: Callable[..., Picture]) -> Chart:
-    """Let a function that makes a `Picture` from tables and a `Request` draw the figure.
+    """Turn a function that makes a `Picture` from tables and a `Request` into one that draws it.
 
-    The setting `chart.width` is the printed width. Panels fill what axes and spacing leave of it.
-    Text keeps its size. By default, `paper` is `COLUMN_MM` wide for one model, else `PAGE_MM`.
+    The setting `chart.width` is the printed width. Its default in the theme `paper` is `COLUMN_MM`
+    for one model, else `PAGE_MM`. Panels fill what axes and spacing leave. Text keeps its size.
     """
 
     @wraps(page)

@@ -22,7 +22,7 @@ INTERVAL = {"low": ("from", ".3~r"), "high": ("to", ".3~r"), "n": ("n", ",d")}
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9".split()
 RED = "#d55e00"
 
-# category10, then six of category20b for datasets 6 to 8
+# two colours per dataset: category10 for datasets 1 to 5, six of category20b for datasets 6 to 8
 CATEGORY10 = "1f77b4 ff7f0e 2ca02c d62728 9467bd 8c564b e377c2 7f7f7f bcbd22 17becf"
 FURTHER = "393b79 e7969c 637939 e7ba52 843c39 7b4173"
 COLOURS = [f"#{code}" for code in f"{CATEGORY10} {FURTHER}".split()]
@@ -99,7 +99,7 @@ def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
 
 
 def columns_across(count: int, most: int) -> int:
-    """Return how many panels stand side by side, at most `most`, in rows as even as possible."""
+    """Return how many panels to put in a row, at most `most`, to make rows as even as possible."""
     return math.ceil(count / math.ceil(count / max(1, most))) if count else 1
 
 
@@ -121,7 +121,7 @@ class Series:
 
 WITHOUT_SIGNAL = Series("no signal", NO_SIGNAL, [1, 0], None)
 """Entry of the legend for lines without a signal, whatever their series."""
-# what a probe reads, in every picture of swapped answers
+# legend entries of the terms that a probe reads, in every picture of swapped answers
 TERMS = {
     "question": Series("question", ORANGE, [1, 0], "square", line=False),
     "answer": Series("answer", SKY, [1, 0], "square", line=False),
@@ -250,7 +250,7 @@ def balanced(text: str, most: int) -> list[str]:
 
 
 def row_lines(text: str, look: Style, *, visible: bool) -> list[str]:
-    """Wrap a row's heading to the width of a panel and its spacing; blank lines if not visible."""
+    """Wrap a row's heading to a panel's width and spacing. If not `visible`, blank its lines."""
     width = look.panel_width + look.spacing
     lines = balanced(text, max(12, int(width / (0.5 * 0.88 * look.label_size))))
     return lines if visible else [" "] * len(lines)
@@ -287,7 +287,7 @@ def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:
     """Return tooltips for `fields`: column → title, and number format, which is "" for text."""
     every = {"model": ("model", ""), "dataset": ("dataset", ""), **fields}
     return [
-        # texts get an empty format: without any, Vega-Lite 6.4 looks for them in the wrong place
+        # texts get an empty format: without it, Vega-Lite 6.4 looks for the text in the wrong place
         alt.Tooltip(f"{name}:{'Q' if number else 'N'}", title=title, format=number)
         for name, (title, number) in every.items()
     ]

@@ -21,7 +21,7 @@ class View:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Suffixes of the tables that are read. The provenance of the first names all sources."""
+        """Suffixes of the tables that are read. The first table's provenance names all sources."""
         return tuple(dict.fromkeys(("", *self.tables))) if self.of_main_run else self.tables
 
     @property

@@ -79,7 +79,7 @@ class Settings:
     max_prompt_tokens: int = 1024  # longer prompts are dropped
     # whether a response that is no answer (`answer_anchors.no_answer`) is dropped or labelled wrong
     no_answer: Literal["drop", "wrong"] = "drop"
-    # whether answers are kept that have neither a gold answer nor a label of the user
+    # whether to keep answers that have neither a gold answer nor a label from the user
     unlabelled: bool = False
 
 
@@ -89,7 +89,7 @@ class Trimmed:
 
     text: str  # text of the answer, up to the first full stop or line break after E_A
     turn: str = ""  # part of the text that is searched for the answer, see `first_turn`
-    # token ids that are passed: the answer up to E_A's end and the closing token; empty without E_A
+    # token ids to pass: the answer up to the end of E_A, then the closing token; empty without E_A
     ids: tuple[int, ...] = ()
     response: str = ""  # the text of `ids`
     # E_A as indices [start, end) in `ids`; None if no E_A was found
@@ -120,8 +120,8 @@ def answer(
 
     Returns:
         `(table, counts)`. The table has the columns `COLUMNS` and a row for every prompt, without
-        an answer if the prompt was dropped. `counts.notes` say, among others, how often E_A was
-        found in right and wrong answers.
+        an answer if the prompt was dropped. `counts.notes` say, among other things, how often E_A
+        was found in right and in wrong answers.
 
     Raises:
         AnchorscopeError: An id occurs twice, a prompt's question is not the one in `questions`, no
@@ -234,9 +234,9 @@ def _gold(
 ) -> dict[str, Any]:
     """Return `gold_ids`, `gold_start` and `gold_end` for a row with a wrong answer.
 
-    They hold the first gold answer, trimmed and closed like an answer. Return {} if the answer is
-    right, if there is no gold answer, if the gold answer's tokens do not decode to its text, or if
-    the embedding has no row for one of them.
+    They hold the first gold answer, trimmed and followed by the closing token. Return {} if the
+    answer is right, if there is no gold answer, if the gold answer's tokens do not decode to its
+    text, or if the embedding has no row for one of these tokens.
     """
     if record["label"] != 1 or not record["golds"]:
         return {}
@@ -270,7 +270,7 @@ def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style:
     text, mark = style.closing(tokenizer), ""
     if text:
         closing = tokens.continuation(tokenizer, text)
-        # A full stop is written whole. The first token of an empty line or a turn's mark is enough.
+        # A full stop needs all its tokens. An empty line or a turn's mark needs only its first one.
         closing = closing if style.ends == "sentence" else closing[:1]
     else:
         closing = tuple(eos[:1])

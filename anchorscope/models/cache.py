@@ -43,7 +43,7 @@ class Cache:
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:
-    """Return the number of tokens that all rows begin with in common."""
+    """Return the length, in tokens, of the beginning that all rows share."""
     return sum(1 for _ in takewhile(lambda tokens: len({*tokens}) == 1, zip(*rows, strict=False)))
 
 
@@ -53,7 +53,7 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
     `widths` holds each row's number of tokens. A run is padded to its widest row. The run costs
     (number of rows) × (width of the widest row) + `price` tokens.
     """
-    # For the rows before each end: the least cost, and the start of the last run.
+    # best[end]: the least cost of the rows before `end`, and where the last run of these starts
     best: list[tuple[float, int]] = [(0, 0)]
     for end in range(1, len(widths) + 1):
         widest = 0

@@ -89,7 +89,7 @@ def newer_pickles(folder: Path) -> list[str]:
 
 
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
-    """Return name → tensor on the device `meta`, which has no values. Leave out `LEFTOVERS`.
+    """Return name → tensor without values (on the device `meta`). Leave out `LEFTOVERS`.
 
     Raises:
         AnchorscopeError: A file is cut short, two files hold the same tensor, or the weights are
@@ -135,7 +135,7 @@ def broken(where: Path, error: Exception) -> AnchorscopeError:
 
 
 def check_class(config: Mapping[str, Any], where: Path) -> None:
-    """Refuse a config whose `architectures` name another class than transformers would load."""
+    """Refuse a config whose `architectures` name a class other than the one transformers loads."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CLASSES
 
     whole = config["model_type"]

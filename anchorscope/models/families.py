@@ -24,8 +24,8 @@ class Family:
 
     model_type: str  # in config.json
     layers: str = "layers"  # path of the list of blocks in the base model (without its LM head)
-    # paths in a block of the modules whose outputs are the sites `attn` and `mlp`; a mixture of
-    # experts has one output, the sum over the experts chosen
+    # paths from a block to the modules whose outputs are the sites `attn` and `mlp`; a mixture of
+    # experts has one output, the sum over the chosen experts
     attn: str = "self_attn"
     mlp: str = "mlp"
     # keys of config.json for the number of blocks and the width of the residual stream
@@ -114,7 +114,7 @@ def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
 
 
 def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of the language model, also of a model that reads images."""
+    """Return the config of the language model, even if the model also reads images."""
     return {**config, **(config.get("text_config") or {})}
 
 
@@ -163,7 +163,7 @@ def device_of(model: PreTrainedModel) -> torch.device:
 
 
 def moved(states: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return a CPU tensor's copy on a device, without waiting for work that a GPU has to do."""
+    """Return a CPU tensor moved to a device, without waiting for a GPU to finish queued work."""
     if device.type == "cuda":
         return states.pin_memory().to(device, non_blocking=True)
     return states.to(device)
@@ -177,7 +177,7 @@ def embedded(model: PreTrainedModel) -> int:
 def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
     """Return float32 logits [n, vocabulary] of `states` [n, width], taken after the final norm."""
     head: Any = model.get_output_embeddings()
-    # Copied, since on a CPU a bfloat16 head took more than a minute for a slice of a batch.
+    # Contiguous for speed: on a CPU, a bfloat16 head took over a minute for a slice of a batch.
     found = head(states.contiguous().to(head.weight.device)).float()
     # Some models limit their logits before the softmax.
     most = getattr(model.config, "final_logit_softcapping", None)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 CONTEXT = 8
-"""Decode an answer after this many last tokens of its prompt, so that its first space is kept."""
+"""Number of last prompt tokens to decode along with an answer, to keep the answer's first space."""
 LEAVE_AT = 0.75
-"""When at most this share of a batch still goes on, remove the rest. Removal copies the cache."""
+"""Drop ended rows when at most this share of a batch is unfinished. Dropping copies the cache."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def generate(
     if not prompts:
         return []
     room, names = room or Room(), names or [str(number) for number in range(len(prompts))]
-    # At least one token of each row is left, from which its first new token is predicted.
+    # The head leaves each row at least one token, from which the first new token is predicted.
     shared = min([cache.common(prompts), *(len(ids) - 1 for ids in prompts)])
     head = cache.pass_head(loaded.model, prompts[0][:shared], loaded.device)
     ended = functools.partial(_ended, tokenizer=loaded.tokenizer, ending=ending)
@@ -139,7 +139,7 @@ class _Rows:
         # the tokens to pass next, and their positions, int64 [rows, tokens]
         self.ids = torch.tensor(ids, device=device)
         self.places = (slots[shared : shared + width] - missing).clamp(min=0)
-        # slots of padding, bool [rows, slots], with slots for all tokens
+        # whether each slot is padding, bool [rows, slots]; slots for new tokens are included
         self.padding = (slots >= shared) & (slots < shared + missing)
         # rows of the present pass; numbers of slots filled before and after it
         self.run, self.start, self.end = slice(None), 0, shared

@@ -12,14 +12,14 @@ from anchorscope.storage.files import atomic, read_json, write_json
 
 COMPARED = {("llama", "smollm"), ("gemma3", "default")}
 """(Architecture, pre-tokenizer) of files that transformers was found to convert correctly.
-From other files, it may drop settings, or it may split some texts differently."""
+Converting other files may drop settings, or change how some texts are split into tokens."""
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
 RECORD = "gguf.json"
 
 
 def refuse(path: Path) -> None:
-    """Refuse a GGUF file in place of a model folder, and say how to convert the file."""
+    """If `path` is a GGUF file instead of a model folder, refuse it and say how to convert it."""
     if path.suffix == ".gguf":
         command = shlex.join(["anchorscope", "convert", str(path), str(path.with_suffix(""))])
         do = f"run this command, and name the folder that it makes: {command}"

@@ -51,7 +51,7 @@ class Reader:
 
     tokenizer: PreTrainedTokenizerFast
     ending: Ending
-    # reason to drop a prompt → largest number of tokens, and how many of these the answer needs
+    # reason to drop a prompt → (most tokens allowed, how many of them are kept for the answer)
     limits: Mapping[str, tuple[int | None, int]]
     notes: Counter[str]  # counts rebuilt and failed spans
     embedded: int  # smallest token id without a row in the model's embedding
@@ -157,7 +157,7 @@ def _visible(text: str) -> str:
 
 
 def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Return the ids of special tokens. Tokens of a single byte, as `<0x0A>`, are left out."""
+    """Return the ids of special tokens. Tokens of a single byte, such as `<0x0A>`, are left out."""
     added = tokenizer.added_tokens_decoder.items()
     return {id_ for id_, token in added if token.special and not _BYTE.fullmatch(token.content)}
 

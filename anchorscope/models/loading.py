@@ -104,7 +104,7 @@ def wrapped(
 
 
 def _check_model(model: PreTrainedModel, where: object) -> None:
-    """Refuse a model that is no plain causal language model, or that ignores our mask."""
+    """Refuse a model that is not a plain causal language model, or that ignores our mask."""
     if any(one.__name__ == "PeftModel" for one in type(model).__mro__):
         what = "the model is a PeftModel: an adapter wraps its layers"
         raise AnchorscopeError(what, where, contents.MERGE, see="adapter")
@@ -220,7 +220,7 @@ def _download(hub_id: str, revision: str | None, *wanted: str) -> Path:
 
 
 def cached(hub_id: str, revision: str | None = None) -> Path | None:
-    """Return a hub model's folder in the cache, whether or not it is complete; None without one."""
+    """Return a hub model's folder in the cache, complete or not; None if it is not in the cache."""
     commit = revisions.known_commit("models", hub_id, revision)
     folder = revisions.cache_of("models", hub_id) / "snapshots" / (commit or "")
     return folder if commit and folder.is_dir() else None

@@ -37,7 +37,7 @@ class Asked:
 def arounds_of(
     prompted: pd.DataFrame, answers: pd.DataFrame
 ) -> tuple[tuple[str | None, Around], ...]:
-    """Return pairs (relation or None, text around questions); one (None, text) if all agree."""
+    """Return pairs (relation or None, text around questions); (None, text) alone if all agree."""
     relations = answers.set_index("id")["relation"].to_dict()
     arounds: dict[str | None, Around] = {}
     for row in prompted.to_dict("records"):
@@ -162,7 +162,7 @@ def added(before: Counts, after: Counts) -> Counts:
 
 
 def _check_responses(rows: Sequence[Mapping[str, Any]], column: str | None, source: object) -> None:
-    """Refuse empty responses. The model would answer these rows itself, unnoticed."""
+    """Refuse empty responses: the model would answer such rows, and the user would not notice."""
     values = [fields.value_at(row, column) for row in rows] if column else []
     empty = [n for n, text in enumerate(values, 1) if isinstance(text, str) and not text.strip()]
     if empty:

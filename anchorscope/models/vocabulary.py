@@ -25,7 +25,7 @@ DIFFICULT = (
     "Кто написал роман Тихий Дон?", "من كتب الكتاب؟", "Győr, São Paulo, e\u0301",
     "👩\u200d👧, 😀, 5½ km²",
 )  # fmt: skip
-"""Texts that some loaded tokenizers encode otherwise than their own tokenizer.json says.
+"""Texts that some loaded tokenizers encode differently from what their own tokenizer.json says.
 
 Llama 2's tokenizer also differs on a leading space. This is not tested: no prompt has one.
 """
@@ -45,7 +45,7 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
         tokenizer: Any = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
-        # Some classes replace the rules of tokenizer.json by their own. The plain class does not.
+        # Some classes replace the rules of tokenizer.json with their own. The plain class does not.
         if tokenizer.is_fast and not reads_as_its_file(tokenizer, Path(folder)):
             tokenizer = PreTrainedTokenizerFast.from_pretrained(
                 folder, trust_remote_code=False, local_files_only=True
@@ -154,7 +154,7 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse `answers` if the tokens of an E_A, in the first 64 rows, do not decode to its text."""
+    """Refuse `answers` if the tokens of any E_A in the first 64 rows do not decode to its text."""
     for row in answers[answers["dropped"].isna()].head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
         if row["ea_text"] not in text:

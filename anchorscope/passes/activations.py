@@ -73,7 +73,7 @@ def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
     """Return the `QUANTITIES` of answer tokens under the conditions with `reads_outputs`.
 
     A row holds one token of one sample under one condition, from the first token of the answer to
-    the last of E_A. `place` is its index in the model's input; `exact` tells whether it is in E_A.
+    the last of E_A. `place` is the token's index in the model's input. `exact` is True within E_A.
     """
     from anchorscope.passes.runner import QUANTITIES
 
@@ -124,8 +124,8 @@ def index(planned: Plan) -> pd.DataFrame:
     - `<name>`, for each condition of the role `noise`: whether the sample was measured under it.
     - `n_blocked_<name>`, for each cut and control: number of blocked tokens, mean over draws; NaN
       if the condition is not run.
-    - `<name>_complete`, for each control: whether it blocks enough tokens in every draw, as many as
-      the cut that it controls; False if cut or control is not run.
+    - `<name>_complete`, for each control: whether every draw blocks at least as many tokens as the
+      cut that the control belongs to; False if the cut or the control is not run.
     - `crossed_partner`: id of the partner, or None if the sample's answer is not swapped.
     - `gold_partner`: id of the partner, or None if the sample's gold answer is not swapped.
     - `frame`: digest of the tokens of the sample's own prompt that are outside E_Q.
@@ -171,8 +171,8 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """Return the index, each row joined with the sample's row of `answers`.
 
     The columns of conditions of the role `noise` are left out. `PARTNER_COLUMNS` are None if
-    `crossed` was not run. `logprob_<condition>` is the log-probability of E_A or the gold answer
-    if the condition uses one. It is a sum over tokens, and NaN if not measured.
+    `crossed` was not run. `logprob_<condition>` is the log-probability of E_A or, under conditions
+    with a gold answer, of the gold answer. It is a sum over tokens, and NaN if not measured.
 
     Raises:
         AnchorscopeError: The folder was measured from other answers.

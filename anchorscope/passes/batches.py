@@ -29,7 +29,7 @@ class Sample:
     answer_start: int
     # id of the sample whose prompt precedes the answer; None for the sample's own prompt
     partner: str | None = None
-    # versions of the sample with another prompt or another answer, by `Intervention.prompt`
+    # `Intervention.prompt` → version of the sample with another prompt or another answer
     others: dict[str, Sample] = field(default_factory=dict)
 
     @property
@@ -106,9 +106,9 @@ def arrange(
 ) -> Plan:
     """Group the rows of samples into batches.
 
-    All rows of a sample except `noop` are in one batch, padded to one length: in bfloat16, another
-    length alone can change results. A sample without a partner or gold answer has fewer rows. The
-    samples of such a batch have the same keys in `others`, so each has the same number of rows.
+    All rows of a sample except `noop` are in one batch, padded to the same length. In bfloat16, a
+    different length alone can change results. A sample without a partner or gold answer has fewer
+    rows. In such a batch, all samples have the same keys in `others` and so equally many rows.
 
     `chosen` lists every draw of every intervention, `clean` included. Rows × padded length of a
     batch is at most `batch_tokens`, unless the batch holds a single sample. `seed` decides the

@@ -1,4 +1,4 @@
-"""Features that probes are fitted to, in memory or read from files by blocks of layers."""
+"""Features that probes are fitted to, in memory or read from files a block of layers at a time."""
 
 from __future__ import annotations
 

@@ -58,9 +58,9 @@ def mask(
 ) -> Tensor:
     """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
 
-    The mask is causal and closes padding. The blocked tokens can attend to each other, but no other
-    token can attend to them. Every token can attend to itself, since with nothing open it would
-    attend to all tokens alike. Closed entries are `finfo(dtype).min`, open entries 0.
+    The mask is causal and hides padding. The blocked tokens can attend to each other, but no other
+    token can attend to them. Every token can attend to itself: a token whose keys are all hidden
+    would attend to all of them equally. Hidden entries are `finfo(dtype).min`, all others are 0.
 
     `lengths` holds each row's number of tokens without padding, `length` is the padded length.
     `cuts` holds the indices of each row's blocked tokens. Tokens before `first` are keys but not

@@ -40,14 +40,14 @@ class Intervention:
     # version of the sample that is passed, a key of `Sample.others`; None for the sample itself;
     # `planning` makes the versions `CROSSED`, `GOLD` and `CROSSED_GOLD`
     prompt: str | None = None
-    # the condition that its effects are measured against; for a cut after the partner's question,
-    # the same question with nothing blocked
+    # the condition that this one is compared with; for a cut after the partner's question, it is
+    # the condition that has the same question and blocks nothing
     compared_with: str = "clean"
-    # the control that blocks as many other tokens
+    # the control of this cut, which blocks the same number of other tokens
     controlled_by: str | None = None
-    # the condition that does the same after the partner's question, see `arms`
+    # this condition's counterpart after the partner's question, see `arms`
     behind_partner: str | None = None
-    # another cut's control: flips are counted over the samples where that control is complete
+    # another cut's control; flips count only in samples for which that control is complete
     counted_with: str | None = None
     # whether it is passed in batches of its own, on the model's ordinary path without our mask
     own_batch: bool = False
@@ -113,7 +113,7 @@ def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key:
 
 
 def _place(length: int, free: set[int], taken: set[int], draws: random.Random) -> set[int]:
-    """Choose `length` consecutive free tokens at random, or a longest free run if none fit."""
+    """Choose a random run of `length` free tokens, or a longest free run if all are shorter."""
     stretches = runs(sorted(free))
     fitting = [first for run in stretches for first in run[: max(0, len(run) - length + 1)]]
     separate = [first for first in fitting if not {first - 1, first + length} & taken]
@@ -188,7 +188,7 @@ def controlled_cuts() -> list[tuple[Intervention, Intervention]]:
 
 
 def arms() -> dict[str, tuple[Intervention, Intervention]]:
-    """Return name → (condition, its version after the partner's question), as (clean, crossed)."""
+    """Map names to (condition, its version after the partner's question), e.g. (clean, crossed)."""
     crossed = [one for one in REGISTRY.values() if one.behind_partner]
     return {one.name: (one, REGISTRY[str(one.behind_partner)]) for one in crossed}
 

@@ -193,9 +193,9 @@ def _matching(
     """Match samples greedily; return pairs of their indices.
 
     Each step matches the sample that has the fewest possible partners to the nearest of these. Ties
-    go to the lowest index. The step then pairs further samples of the same two subjects, which adds
-    no third subject to their cluster. `allowed` [n, n] says which samples can be partners, `apart`
-    [n, n] holds distances.
+    go to the lowest index. The step then pairs further samples of the same two subjects. Such pairs
+    add no third subject to the two subjects' cluster. `allowed` [n, n] says which samples can be
+    partners, `apart` [n, n] holds distances.
     """
     free, pairs = allowed.copy(), []
     by_subject: dict[str, list[int]] = defaultdict(list)
@@ -278,7 +278,7 @@ def proxies_of(questions: Iterable[str]) -> dict[str, np.ndarray]:
 
     A relation is the kind of the answer and the stem of the word that asks for the property: "who:
     wrot", "when: releas", "what: city", "how many: episod", "yes/no: nationality". The subject is
-    the text of all names in the question or, if there are none, of its phrases.
+    the text of all names in the question, or of its phrases if it has no names.
     """
     pairs = np.array([_proxy(question) for question in questions], dtype=object).reshape(-1, 2)
     return {"subject": pairs[:, 0], "relation": pairs[:, 1]}

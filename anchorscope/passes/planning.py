@@ -145,7 +145,7 @@ def _swap(
 ) -> Counter[str]:
     """Add the swapped versions of each sample to its `others`; count the samples by outcome.
 
-    The two answers of a pair are swapped together or not at all. So are its two gold answers.
+    A pair's two answers are swapped together or not at all. The same holds for its gold answers.
     """
     by_id = {sample.id: sample for sample in samples}
     moved = {id_: behind(by_id[id_], by_id[other]) for id_, other in crossing.partners.items()}
@@ -174,7 +174,7 @@ def _swap(
 def _too_long(
     passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
 ) -> dict[str, str]:
-    """Return id → reason for the samples of `passed` that are too long and for their partners."""
+    """Return id → reason, for each sample of `passed` that is too long and also for its partner."""
     reasons = {id_: _over(len(one.input_ids), limits) for id_, one in passed.items()}
     return {both: why for id_, why in reasons.items() if why for both in (id_, partners_of[id_])}
 

@@ -27,12 +27,12 @@ States = dict[str, torch.Tensor]
 end of E_A, one sample after the other.
 """
 QUANTITIES = ("logprob", "logit", "entropy")
-"""A token's log-probability, its logit, and the entropy (in nats) of the model's distribution over
-all tokens at its place. All three are given the tokens before it, at temperature 1."""
+"""A token's log-probability, its logit, and the entropy (in nats) of the distribution over all
+tokens. All three come from predicting this token from those before it, at temperature 1."""
 Waiting = Callable[[], States]
 """Function that waits until a batch is passed, checks its states, and returns them."""
 FLAWS = ("", "zero", "not finite")
-"""What can be wrong with a vector of states; first: nothing."""
+"""What can be wrong with a vector of states. The first entry means that nothing is wrong."""
 LOGITS_AT_ONCE = 2**25
 """Maximum number of logits in memory at a time, 128 MiB in float32."""
 
@@ -69,8 +69,8 @@ def measure(
 
     The states follow the order of `batch.samples`. A batch that does not fit in memory is halved.
     The common beginning of all prompts is passed only once. All rows of a sample except `noop` are
-    in one call: in half precision, its shape can change results more than a condition does. A GPU
-    passes a batch while the states of the one before it are copied and used.
+    in one call: in half precision, the call's shape can change results more than a condition does.
+    A GPU passes a batch while the states of the one before it are copied and used.
 
     `numbers` lists the batches to pass, by default all. `room` remembers what did not fit in
     memory. With `outputs`, add the `QUANTITIES` under conditions with `reads_outputs`.
@@ -84,7 +84,7 @@ def measure(
     head = head_of(loaded, planned) if todo else []
 
     def begin(batch: Batch, samples: Sequence[int]) -> list[Waiting]:
-        """Begin to pass some samples of a batch. On a CPU, split them if faster."""
+        """Begin to pass some samples of a batch. On a CPU, split them if that is faster."""
         chosen = narrowed(batch, samples)
         divided = by_length(chosen) if loaded.device.type == "cpu" else [chosen]
         return [_begin(loaded, part, pairs, head, outputs) for part in divided]
@@ -168,7 +168,7 @@ def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layer
         if not drawn[0].reads_outputs:
             continue
         tokens = [
-            # the token before it predicts a token
+            # each token is predicted from the state of the token before it
             (number, token - 1 - first, batch.rows[number].passed.input_ids[token])
             for number, token in _read_tokens(batch, drawn)
         ]
@@ -268,13 +268,13 @@ def _name(drawn: Drawn, what: str) -> str:
 
 
 def _flaws(states: torch.Tensor) -> torch.Tensor:
-    """Return int8 [rows, layers, positions] for states [..., width]: an index of `FLAWS`."""
+    """Return int8 [rows, layers, positions] for states [..., width]: a `FLAWS` index per vector."""
     zero = (states == 0).all(dim=-1).to(torch.int8)
     return torch.where(states.isfinite().all(dim=-1), zero, FLAWS.index("not finite"))
 
 
 def _check(flaws: Mapping[str, torch.Tensor], batch: Batch) -> None:
-    """Refuse a batch if a vector of states is not finite or all zero. See `_flaws`, by site."""
+    """Refuse a batch if a vector of states is not finite or all zero. `flaws`: site → `_flaws`."""
     for site, of_site in flaws.items():
         for number, layer, position in of_site.nonzero()[:1].tolist():
             flaw = FLAWS[int(of_site[number, layer, position])]
@@ -311,7 +311,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
 def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield float32 logits [part, vocabulary] of `states` in parts, each with its `beside`."""
+    """Yield (float32 logits [part, vocabulary], part of `beside`) for each part of `states`."""
     size = max(1, LOGITS_AT_ONCE // families.embedded(loaded.model))
     for some, given in zip(states.split(size), beside.split(size), strict=True):
         yield families.logits(loaded.model, some), given

@@ -2,8 +2,8 @@
 
 A percentile bootstrap that holds the probes fixed is too narrow: a draw changes which samples are
 averaged, but not which samples the probes were fitted to. So probes are also fitted to some draws
-(`Draws`). Over these draws, a quantity has the standard deviation a with refitted probes, and b
-with fixed probes. The *inflation* a / b, at least 1, stretches the interval about the estimate.
+(`Draws`). Let a be the standard deviation of a quantity over these draws with refitted probes, and
+b with fixed probes. The *inflation* a / b, at least 1, stretches the interval about the estimate.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ class Draws:
         self.scores[f"{readout}/{name}/{draw}"] = whole
 
     def write(self, path: str | Path) -> None:
-        """Write ids, weights and scores, for `read`."""
+        """Write ids, weights and scores to a file that `read` can read."""
         floors = {f"{OF_FLOOR}{name}": s for name, s in self.floors.items()}
         write_arrays(path, self.ids, {"weights": self.weights, **self.scores, **floors})
 
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
     ) -> Refits | None:
-        """Return (draws, copies): one copy of `readout` per draw. None if `readout` has no scores.
+        """Return (draws, copies), a copy of `readout` per draw; None if draws hold no scores of it.
 
-        In copy k, scores except `shuffled` are by probes refitted to draw k. A copy has the effects
-        of `conditions`, if measured. `answers` are as `samples.in_order` returns them.
+        In copy k, all scores except `shuffled` come from probes refitted to draw k. A copy has the
+        effects of the measured `conditions`. `answers` are as `samples.in_order` returns them.
 
         Raises:
             AnchorscopeError: Draws and answers have different samples.
@@ -94,14 +94,14 @@ class Draws:
         return ClusterDraws(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return {floor: float64 [draws, n]}: scores by its refits. For errors see `refits`."""
+        """Return {floor: scores by refitted models}, float64 [draws, n]. Errors: see `refits`."""
         rows = places(self.ids, answers["id"], "refitted floors")
         return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
 
 
 @dataclass(frozen=True)
 class Means:
-    """The mean over a group of samples. If a group is formed in several ways, average over them."""
+    """The mean over a group of samples, averaged over all ways in which the group is formed."""
 
     values: np.ndarray  # float64 [ways, layers, n], or broadcastable to the members
     members: np.ndarray  # which samples each way puts into the group, bool [ways, layers, n]
@@ -133,7 +133,7 @@ class Spread:
     def interval(
         self, level: float, bounds: tuple[float, float] = ANY
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pointwise interval's ends, [layers] each; `bounds` are those of one sample."""
+        """Return the pointwise interval's ends, [layers] each; a sample's value is in `bounds`."""
         ends = intervals.percentile(self.replicates, level)
         low, high = np.clip(with_edges(*ends, self.clusters, level, bounds), *bounds)
         blank = np.isnan(self.estimate)
@@ -161,10 +161,10 @@ def with_edges(
     """Widen bootstrap intervals of zero width, because unseen clusters may have other values.
 
     If no sample flips, every bootstrap draw is 0, whether there are six samples or six hundred. But
-    clusters that were not sampled may have other values. With z the normal quantile, their share of
-    all clusters is at most z² / (clusters + z²): the upper end of Wilson's interval (J. Am. Stat.
-    Assoc. 22, 1927) for an observed share of 0. The other values may lie anywhere within `bounds`.
-    `clusters` are effective numbers. `bounds` are those of one value; infinite ones widen nothing.
+    clusters that were not sampled may have other values. With z the normal quantile, the share of
+    clusters with other values is at most z² / (clusters + z²): the upper end of Wilson's interval
+    (J. Am. Stat. Assoc. 22, 1927) for an observed share of 0. A value may lie anywhere in `bounds`.
+    Infinite bounds widen nothing. `clusters` are effective numbers of clusters.
     """
     least, most = bounds
     if not np.isfinite(bounds).all():

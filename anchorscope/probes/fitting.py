@@ -77,9 +77,9 @@ class Design:
 def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
     """Cut the outer folds, and inner folds inside each training fold. Linked samples share a fold.
 
-    `component` links samples. Without this column, `question` and `subject` link them. `ea_text`
-    does so, too, if `disjoint` is `subject+answer`. The answers need these columns, `id` and
-    `label`. `where` names the answers in errors.
+    Samples are linked by an equal `component` or, if a sample lacks one, by an equal `question` or
+    `subject`. If `disjoint` is `subject+answer`, an equal `ea_text` links them, too. The answers
+    also need `id` and `label`. `where` names the answers in errors.
 
     Raises:
         AnchorscopeError: Folds cannot be cut, see `folds.assign`.
@@ -216,9 +216,9 @@ def refit(
 ) -> Fitted:
     """Fit the probes of bootstrap draws, with the known penalties `c`.
 
-    No inner folds are fitted. To calibrate a fold, its training samples get logits from the probes
-    of the other folds. The spread over draws stays the same, with a sixth of the probes.
-    `weights` [draws, n] says how often each sample was drawn. Other arguments are as in `fit`.
+    No inner folds are fitted, as they need `inner_folds` + 1 times the probes for the same spread
+    over draws. To calibrate a fold, its training samples get logits from the probes of the other
+    folds. `weights` [draws, n] says how often each sample was drawn. See `fit` for other arguments.
     """
     n, draws = len(design.z), len(weights)
     rows = (weights[:, None] * design.outer).reshape(-1, n)
@@ -289,7 +289,7 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return [folds]: log-odds of z = 1 in each training fold; 0 if `natural` or `published`."""
+    """Return [folds]: training log-odds of z = 1; 0 for `natural` prior or `published` scoring."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))

@@ -82,7 +82,7 @@ class TextFeatures:
     def learn(
         cls, answers: pd.DataFrame, column: str, kind: str
     ) -> tuple[TextFeatures, sparse.csr_matrix]:
-        """Learn the most frequent features that texts share; return (learned, their matrix)."""
+        """Learn the most frequent features found in two or more texts; return (learned, matrix)."""
         texts = _texts(answers, column)
         held = [ANALYSERS[kind](text) for text in texts]
         counts = Counter(feature for features in held for feature in features)
@@ -125,7 +125,7 @@ class TextModel:
     c: float  # inverse penalty
 
     def logits(self, answers: pd.DataFrame) -> np.ndarray:
-        """Return float64 [n]: log-odds of *wrong*, at the training share of wrong answers."""
+        """Return float64 [n]: log-odds of *wrong*, given the share of wrong answers in training."""
         features = sparse.hstack([part.features(answers) for part in self.parts], format="csr")
         return features @ self.weights + self.bias
 
@@ -158,7 +158,7 @@ def fit(
 
 
 def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
-    """Predict the label from the text, out of fold, by each of `FLOORS`. Return a table, `COLUMNS`.
+    """Predict labels out of fold with each text model in `FLOORS`; return a table with `COLUMNS`.
 
     Weights, penalty and calibration are learned in the probes' folds. The vocabulary is read from
     all texts, without their labels.

@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ClusterDraws:
-    """Bootstrap draws of clusters. All statistics use the same draws: differences are paired."""
+    """Bootstrap draws of clusters. All statistics use the same draws, so differences are paired."""
 
     clusters: np.ndarray  # cluster of each sample, numbered from 0, int64 [n]
     weights: np.ndarray  # how often each cluster was drawn, float64 [draws, clusters]
@@ -22,7 +22,7 @@ class ClusterDraws:
 
     @cached_property
     def _by_cluster(self) -> tuple[np.ndarray, np.ndarray]:
-        """(order, starts): sample indices sorted by cluster; the place where each one starts."""
+        """(order, starts): sample indices, sorted by cluster; where each cluster starts in them."""
         order = np.argsort(self.clusters, kind="stable")
         return order, np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
 
@@ -39,8 +39,8 @@ class ClusterDraws:
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
         """Average `each` [draws, ways, layers] over the ways to form a group, ignoring NaN.
 
-        The random control chose tokens `placements` times. Ways cycle through these choices: if
-        there are 2, 4 ways use 0, 1, 0, 1. Each bootstrap draw resamples the choices, too.
+        The random control chose tokens `placements` times. Ways cycle through these choices: with
+        two choices, four ways use 0, 1, 0, 1. Each bootstrap draw resamples the choices, too.
         """
         if placements == 1:
             return mean_known(each, 1)
@@ -94,13 +94,13 @@ def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
 def thin(n: Any, n_clusters: Any, least: Any) -> Any:
     """Return whether `n` is below `least.min_n`, or `n_clusters` is below `least.min_clusters`.
 
-    `least` is the config's `bootstrap`, or an analysis. `n` and `n_clusters`: numbers or arrays.
+    `least` is the config's `bootstrap`, or an `Analysis`. `n` and `n_clusters` may be arrays.
     """
     return (n < least.min_n) | (n_clusters < least.min_clusters)
 
 
 def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """Return the columns of `values[0]` and of its interval over the draws `values[1:]`."""
+    """Return `values[0]` as column `name`, and `ends` of its interval over draws `values[1:]`."""
     return {name: values[0], **ends(name, values[1:], level)}
 
 

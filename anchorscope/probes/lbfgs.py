@@ -33,8 +33,8 @@ class Block:
     mean: Tensor  # of the training rows, in units of x, [layers, problems, width]
     inv_std: Tensor  # 1 / standard deviation of the training rows, [layers, problems, width]
     # Eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of the correlation
-    # matrix. Rank 0 means uncorrelated features. Values are then their variances,
-    # [layers, 1, width].
+    # matrix. With rank 0, features are uncorrelated, and `values` [layers, 1, width] holds their
+    # variances.
     vectors: Tensor
     values: Tensor
 

@@ -9,10 +9,10 @@ LEAST_SLOPE = 1e-3
 
 
 def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Return int64 [layers]: the smallest C whose loss is within one standard error of the least.
+    """Return int64 [layers]: the smallest C with a loss within a standard error of the least loss.
 
     C is given by its index. The loss is the log-loss over inner folds (Hastie, Tibshirani &
-    Friedman, section 7.10). `logits`, inner out-of-fold, are [layers, penalties, n], C ascending.
+    Friedman, section 7.10). Inner out-of-fold `logits` are [layers, penalties, n], by ascending C.
     """
     loss = np.logaddexp(0, np.where(z == 1, -logits, logits))
     folds = [inner == fold for fold in np.unique(inner)]

@@ -11,10 +11,10 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
-"""Assumptions: the hardest floor has AUC `FLOOR`; its AUC and the probe's correlate by `ALIKE`."""
+"""Assumptions: the hardest floor's AUC is `FLOOR`; its correlation with the probe's is `ALIKE`."""
 WIDENED, VARIES = 1.7, 1.2
 """Middle values of `validation/simulations/power.py`. Refits make intervals of the gain `WIDENED`
-times as wide. The gain truly varies `VARIES` times as much as it does with fixed models."""
+times as wide. The gain's true spread is `VARIES` times its standard error with fixed models."""
 POWER, LEVEL = 0.8, 0.95  # power at which samples are planned, and level of the interval
 MOST_GAIN = 0.1  # a cell is too small if it needs a higher gain in AUC to be called a signal
 USUAL_GAIN = 0.05  # gain in AUC that a plan should be able to detect

@@ -24,7 +24,7 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of a condition, compared with its `compared_with`. Arrays are [draws, layers, n]."""
+    """Effects of a condition relative to its `compared_with`. Arrays are [draws, layers, n]."""
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
     s: np.ndarray  # the score under the condition, float64; NaN where not measured
@@ -48,7 +48,7 @@ class Readout:
 
     @property
     def key(self) -> dict[str, object]:
-        """Site and position, by the names of table columns."""
+        """Site and position in a dict, keyed by the names of table columns."""
         return {"site": self.site, "position": self.position}
 
     @property
@@ -144,7 +144,7 @@ def places(
     """Return the index in `there` of each id in `wanted`, int64 [n].
 
     Raises:
-        AnchorscopeError: `there` and `wanted` do not have the same ids, each of them once.
+        AnchorscopeError: `there` has an id twice or lacks one of `wanted`, or lengths differ.
     """
     index, ids = (pd.Index([str(one) for one in some], dtype=object) for some in (there, wanted))
     if len(index) != len(ids) or index.has_duplicates or not ids.isin(index).all():

@@ -81,7 +81,7 @@ class CellScores:
         assume balanced classes. They are not calibrated, so their p is NaN.
 
         Raises:
-            AnchorscopeError: A probe cannot be fitted, or activations have other samples.
+            AnchorscopeError: A probe cannot be fitted, or activations do not match the answers.
         """
         others = [one for one in dict.fromkeys(self.conditions) if one != CLEAN]
         layers = [len(self._measured(readout, CLEAN)[1]) for readout in self.readouts]
@@ -144,7 +144,7 @@ class CellScores:
             yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
 
     def _scored(self, readout: str, condition: Condition, probes: _Probes) -> pd.DataFrame:
-        """Return the table of a condition, scored by the probes."""
+        """Score the states of a condition with the probes; return the table of scores."""
         design, clean = self.design, probes["clean"].fitted
         places, measured = self._measured(readout, condition)
         fold, of_draw = design.fold[places], design.of_draws(len(self.draws))[:, places]
@@ -184,12 +184,12 @@ def _joined(parts: Sequence[ScoredProbes]) -> ScoredProbes:
 
 
 def _shuffled_design(design: Design) -> Design | None:
-    """Return the design with shuffled labels; None if `published`, or if a fold has one class only.
+    """Return `design` with shuffled labels, for the probe `shuffled`.
 
-    The probes are not calibrated, since a slope would be fitted to uninformative logits. But logits
-    are shifted to balanced classes. Without the shift, a fold with many wrong labels would get low
-    scores, because few wrong labels are left to train on. Over all folds together, scores would
-    then rank labels in reverse.
+    Return None if scoring is `published` or a training fold lacks a class. The probes are not
+    calibrated, since a slope would be fitted to uninformative logits. But logits are shifted to
+    balanced classes. Without the shift, a fold with many wrong labels would get low scores, as few
+    wrong labels are left to train on. Over all folds, scores would then rank labels in reverse.
     """
     if design.settings.scoring != "calibrated":
         return None

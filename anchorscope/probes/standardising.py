@@ -10,7 +10,7 @@ from anchorscope.passes.features import View
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
-"""A feature is constant if training rows have less than this share of its total variance."""
+"""A feature is constant if its variance over training rows is at most this share of the total."""
 FAR = 8.0
 """Rows more than this many standard deviations from a feature's mean do not count when the feature
 is centred. With n rows, the limit is at most √n / 2, because no row can be √n away.
@@ -25,13 +25,13 @@ class Standardised:
     x: Tensor  # float32 [layers, n, width]
     centre: Tensor  # [layers, width]
     scale: Tensor  # [layers, width]
-    # Problems with equal masks share a row of `mean` and `inv_std` [layers, different, width], in
-    # units of x. `same`, int64 [problems], is the row of each problem.
+    # Problems with equal masks share a row of `mean` and `inv_std`, [layers, unique masks, width],
+    # in units of x. `same`, int64 [problems], is the row of each problem.
     mean: Tensor
     inv_std: Tensor
     same: Tensor
     # Eigenvectors [layers, width, rank] and eigenvalues [layers, rank] of the correlation matrices.
-    # Rank 0 means uncorrelated features. Values are then their variances, [layers, width].
+    # With rank 0, features are uncorrelated, and `values` [layers, width] holds their variances.
     vectors: Tensor
     values: Tensor
 

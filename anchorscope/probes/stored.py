@@ -41,14 +41,14 @@ class Stored:
         names them in error messages.
 
         Raises:
-            AnchorscopeError: The answers have other samples.
+            AnchorscopeError: Probes and answers have different samples.
         """
         rows = places(answers["id"], self.ids, where)
         z = answers["label"].to_numpy(dtype=np.int64)[rows]
         return Design(where, self.ids, z, self.fold, self.inner, settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Return float64 [layers, rows]: scores s of `states`, logits at the probes' own prior.
+        """Return scores s of `states`, float64 [layers, rows]: logits assuming the probes' prior.
 
         `states` are [layers, rows, width]. `ids[i]` is the sample of row i.
 

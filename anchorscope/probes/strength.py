@@ -62,13 +62,13 @@ def of_scores(
     Returns:
         Arrays [layers]: `signal`; `probe_auc`, with interval `auc_low`, `auc_high`; `floor`, the
         floor with the lowest `gain_low`; its `floor_auc`; and `gain`, which is `probe_auc` minus
-        `floor_auc`, with `gain_low`, `gain_high`. Without floors, all from `floor` on are blank.
+        `floor_auc`, with `gain_low`, `gain_high`. Without floors, these last five are blank.
         Claims use other columns: `hardest` is the floor (or `0.6`) that the probe's AUC exceeds by
         the fewest standard errors, and `margin` is this excess. `margin_error` is its bootstrap
-        error. `margin_low`, `margin_high` and `margin_p` are by Student's t over clusters.
+        error. `margin_low`, `margin_high` and `margin_p` use Student's t over clusters.
 
     Raises:
-        AnchorscopeError: The floors have other samples.
+        AnchorscopeError: Floors and answers have different samples.
     """
     z = answers["label"].to_numpy(dtype=np.int64)
     aucs = drawn.aucs(s, z)  # [1 + draws, layers]
@@ -140,7 +140,7 @@ def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]
     """Return {floor: scores}. Scores are float64 [n], in the order of `answers`.
 
     Raises:
-        AnchorscopeError: The floors have other samples.
+        AnchorscopeError: Floors and answers have different samples.
     """
     return {
         str(name): samples.aligned(part, answers, "s", f"floor {name}")

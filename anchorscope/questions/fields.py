@@ -23,9 +23,9 @@ UNSEEN = "unseen"  # `kind` of the facts that a model of a calibration world was
 NAMED = 5  # most examples in notes: of anchors that mark nothing (per reason), and of shared ids
 UNWRAPPED = "lists of one text unwrapped"
 UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
-# Collections: a bracket before a quotation; brackets around commas, 2+ numbers, `key: value` or
-# nothing; `array([...])`, `c("a", "b")`, `set()`, `character(0)`, `[np.str_('a')]`; a Series;
-# `<StringArray>`, `[None 'a']`.
+# Texts that look like a collection: a bracket before a quotation mark; brackets around a comma, two
+# or more numbers, `key: value` or nothing; `array([...])`, `c("a", "b")`, `set()`, `character(0)`,
+# `[np.str_('a')]`; a printed Series; `<StringArray>`; `[None 'a']`.
 _COLLECTION = re.compile(
     r"[\[{][\s\[({]*[bru]{0,2}['\"].*|\{(?:[^,]*:.*|\s*)\}"
     r"|[\[{](?:[^,]*,.*|\s*[-+.]?\d[-+.\de]*(?:\s+[-+.]?\d[-+.\de]*)+\s*)[\]}]"
@@ -239,7 +239,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Convert numpy arrays and numbers, and tuples, to Python lists and numbers."""
+    """Convert a numpy array or a tuple to a list, and a numpy number to a Python number."""
     value = value.tolist() if hasattr(value, "tolist") else value
     return list(value) if isinstance(value, tuple) else value
 

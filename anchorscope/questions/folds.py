@@ -75,9 +75,9 @@ def assign(
 ) -> tuple[np.ndarray, int]:
     """Assign a fold to each sample.
 
-    A fold is a hash of seed, salt and component name. Other samples affect only the salt. The salt
-    is the first of 0, 1, 2, … that gives every fold right and wrong answers, and leaves right and
-    wrong answers outside it for training. With too few components, a fold may have answers of one
+    A fold is a hash of seed, salt and component name. Other samples affect it only through the
+    salt. The salt is the first of 0, 1, 2, … with which there are right and wrong answers in each
+    fold and, for training, outside it. With too few components, a fold may have answers of one
     class only, but it is never empty, and both classes remain outside it for training.
 
     Args:

@@ -24,7 +24,7 @@ _SILENT = (client.HTTPError, ConnectionError, TimeoutError, client.LocalEntryNot
 def fetch(call: Callable[[], Result], kind: str, where: str, tries: int = 3) -> Result:
     """Call the hub's client, and try again if the hub is silent or busy.
 
-    The client itself retries downloads, but not the look-up of a commit before them.
+    The client itself retries downloads, but not the preceding look-up of the commit.
 
     Raises:
         AnchorscopeError: See `errors`, which also explains `kind` and `where`.

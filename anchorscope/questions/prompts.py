@@ -63,8 +63,8 @@ def build(
             relation without an entry gets the first entry's text.
 
     Returns:
-        (table, counts): the table has the columns `COLUMNS` and a row per question. The notes of
-        the counts say in how many questions each rule found spans.
+        (table, counts): the table has the columns `COLUMNS` and a row per question. `counts.notes`
+        gives the number of questions in which each rule found spans.
 
     Raises:
         AnchorscopeError: The style is unknown, there is no example to show, there is no chat
@@ -104,7 +104,7 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
     is_long = few_shot["answers"].map(lambda golds: len(golds[0].split()) > SHORT_ANSWER)
     shuffled = few_shot["id"].map(lambda name: digest(str(seed), name))
     order = few_shot.assign(_long=is_long, _order=shuffled).sort_values(["_long", "_order"])
-    # The first of every relation, then the second. A row without a relation counts as a first one.
+    # The first row of each relation, then the second. Rows without a relation count as first rows.
     number = order.groupby("relation").cumcount().where(order["relation"].notna(), 0)
     return order[few_shot.columns].iloc[number.argsort(kind="stable")[:examples]]
 
@@ -143,7 +143,7 @@ def _shown(
 def without_question(row: Mapping[Any, Any], style: str) -> str:
     r"""Return the prompt in `row` without the question, such as `Q: A:` or `Q:\nA:`.
 
-    `row` is one of `build`'s table. A `chat` prompt keeps an empty user message but no instruction.
+    `row` is from `build`'s table. A `chat` prompt keeps an empty user message but no instruction.
     """
     before, after = row["prompt"][: row["question_start"]], row["prompt"][row["question_end"] :]
     return style_of(style).without_question(before, after)

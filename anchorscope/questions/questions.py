@@ -50,10 +50,10 @@ def normalise(
 ) -> tuple[pd.DataFrame, Counts]:
     """Convert rows to the questions' table: one row for each different question and response.
 
-    Questions are equal if their `folded_text` is. Each row of a question gets the gold answers and
-    titles of all its rows, and their largest popularity. Different responses stay separate rows.
-    If rows have the same question and response, only the row with the smallest id is kept, its
-    text verbatim. Its `folded` counts the others.
+    Questions are equal if their `folded_text` is. Rows with equal questions pool their gold
+    answers and titles, and get their largest popularity. Different responses stay separate rows. If
+    rows have the same question and response, only the row with the smallest id is kept. Its text
+    stays verbatim, and its `folded` counts the other rows.
 
     A row keeps the dataset's id if the id is not empty and occurs once. Else the id is a hash of
     the question, and of the response if the question has several. A row without a usable gold
@@ -116,8 +116,8 @@ def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataF
 
     A candidate shares no question or subject with the sample, and no question with another
     candidate. Texts are compared by letters and digits only, as for folds. A row's subjects are its
-    `subject` and `titles`. Without a `subject`, its own anchors or the offline finder add others.
-    Rows without gold answers are left out.
+    `subject` and `titles`. If it has no `subject`, subjects marked by the user's own anchors or the
+    offline finder are added. Rows without gold answers are left out.
     """
     questions = {key(text) for text in sampled["question"]}
     subjects = {name for row in sampled.to_dict("records") for name in _subjects(row)}

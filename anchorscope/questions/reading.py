@@ -93,7 +93,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
     where = f"{the_hub.place(hub_id, commit)}, config {config}, split {split}"
     rows = the_hub.fetch(load, "dataset", where)
-    # If the hub is down, the library reads the newest rows cached, in a folder named by commit.
+    # If the hub is down, the library reads the newest cached rows. Their folder's name is a commit.
     commits = {Path(file["filename"]).parent.name for file in rows.cache_files}
     if others := [name for name in commits if revisions.pinned(name) and name != commit]:
         what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"

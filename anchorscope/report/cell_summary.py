@@ -36,9 +36,9 @@ def summary(
 
     Claims score each sample at the layer of its fold. All other numbers are at the headline layer.
 
-    `readout` is by default the first of the config that was measured. With a `figure`, its tables
-    are read, whose p-values are corrected for its cells; otherwise the cell's own tables are read.
-    If an error suggests a command, the command names the config `files`.
+    `readout` is by default the first of the config that was measured. Without a `figure`, the
+    cell's own tables are read. With a `figure`, its tables are read. Their p-values are corrected
+    for the figure's cells. If an error suggests a command, the command names the config `files`.
 
     Raises:
         AnchorscopeError: The cell is not built, or not with this read-out.
@@ -141,9 +141,9 @@ def _claim(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _flips(beside: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
-    """Return the shares that flip under the knockout, after the own and the partner's question.
+    """Return shares of flips under the knockout, after answers' own questions and after partners'.
 
-    `partner` is None if no answers were swapped. `n` and `n_partner` count the samples of each.
+    `partner` (None if no answers were swapped) is over `n_partner` samples, and `own` over `n`.
     """
     everyone = curve[curve["anchor"] == "all"].set_index("condition")["n"]
     return {
@@ -157,7 +157,7 @@ def _flips(beside: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
 def _random_tokens(contrasts: pd.DataFrame) -> dict[str, float | None] | None:
     """Return the shares of flips under the knockout and under random tokens, at one layer.
 
-    Both are over samples whose control blocks as many tokens. Return None if not measured.
+    Both use samples whose control blocks as many tokens as E_Q has. Return None if not measured.
     """
     of_random = contrasts["contrast"] == RANDOM_CONTRAST
     for row in contrasts[of_random & (contrasts["quantity"] == "share")].to_dict("records"):

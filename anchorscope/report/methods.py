@@ -18,7 +18,7 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
-from anchorscope.experiments.crossing.claims import NO, YES
+from anchorscope.experiments.crossing.claims import YES
 from anchorscope.probes.samples import MARGIN
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import Summary, summary
@@ -43,7 +43,7 @@ OF_MODEL = {
 }
 """Pattern at the start of a hub model's name → key of its reference."""
 NOT_SAMPLED = run_facts.STAGES["dataset"]
-"""Stage at which questions are read and sampled, as `summary` names it."""
+"""The name in `summary` of the stage at which questions are read and sampled."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,9 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
     crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
     verdicts = {claim: {cell["claims"][claim]["verdict"] for cell in cells} for claim in say.says}
     made = [claim for claim, found in verdicts.items() if YES in found]
-    judged = [claim for claim, found in verdicts.items() if found & {YES, NO}]
     wording = any(one["source"] == "wording" for one in crossed)
     readout, released = Pair.of(cells[0]["readout"]), version("anchorscope")
-    told = made, judged, crossed, wording, MARGIN, released
+    told = made, crossed, wording, MARGIN, released
     return str(say.methods(about, config, readout, cells, *told)).strip("\n")
 
 

@@ -39,7 +39,7 @@ SAMPLES, OF_CELL = 2000, 200
 
 
 def build(config: Config) -> str:
-    """Build the page of a finished run, from the products of the config's targets under its root.
+    """Build the page of a finished run, from the products of the targets under `config.root`.
 
     Raises:
         AnchorscopeError: Products do not belong together.
@@ -115,9 +115,9 @@ def _detection(config: Config, figure: str) -> list[str]:
 
 
 def _pictures(config: Config) -> list[dict[str, Any]]:
-    """Return every picture of the targets and of the calibration that was drawn.
+    """Return every picture that was drawn for the targets or for the calibration.
 
-    In this order, pictures are embedded (`svg`, base64) if there is room. Otherwise `svg` is "".
+    Pictures fill `PICTURES` bytes in this order. `svg` is in base64, or "" if it does not fit.
     """
     drawn, room = [], PICTURES
     for figure, view, title, about in _views(config):

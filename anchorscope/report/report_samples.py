@@ -20,7 +20,7 @@ COLUMNS = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inne
 
 
 def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any]]:
-    """Return at most `cap` samples of a cell, chosen evenly over group × label, lowest ΔP first.
+    """Return at most `cap` samples of a cell, evenly over group × label, sorted by ascending ΔP.
 
     `question` and `answer` are lists of pieces; every second piece is marked as E_Q or E_A. `p` and
     `p_knockout` are the probabilities that the answer is wrong, at the headline layer.
@@ -60,7 +60,7 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any
 
 
 def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
-    """Return at most `most` positions in `groups`, evenly over its values; all of a rare value."""
+    """Return up to `most` positions in `groups`, spread over its values as evenly as possible."""
     order = np.random.default_rng(seed).permutation(len(groups))
     places = pd.DataFrame({"group": [groups[i] for i in order], "place": order})
     places["turn"] = places.groupby("group").cumcount()

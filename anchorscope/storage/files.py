@@ -158,8 +158,8 @@ def digest(paths: Iterable[str | Path]) -> str:
 def state_of(paths: Iterable[str | Path]) -> str:
     """Hash local files. The hash changes if a file is replaced, even by one with an older date.
 
-    The whole content of files of up to 16 MiB is hashed. For larger files, the hash covers
-    size, time of the last change, and first MiB. Safetensors and GGUF files start with a header.
+    The whole content of files of up to 16 MiB is hashed. For larger files, the hash covers size,
+    time of the last change, and first MiB (Safetensors and GGUF files start with a header).
     """
     whole = hashlib.sha256()
     for path in map(Path, paths):

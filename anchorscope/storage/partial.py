@@ -37,7 +37,7 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
     """Make the folder for the batches of a job's product, and return its path.
 
     The path depends on the device, because numbers differ a little between devices. `repr(batches)`
-    must show all that the batches depend on and the job's identity leaves out.
+    must show all that the batches depend on and that the job's identity does not cover.
     """
     made_from = {
         "identity": provenance.identity(snakemake),

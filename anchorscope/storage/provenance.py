@@ -20,7 +20,7 @@ from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.identity import identity as identity_of
 
 PLACES = frozenset(("local", "file", "path", "on_disk"))
-"""Settings that say where or how files are stored. Digests of the content count instead."""
+"""Settings that say where or how files are stored. Identities use digests of content instead."""
 
 STARTED = time.perf_counter()
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
@@ -119,13 +119,13 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
 
 
 def _upstream(snakemake: Any) -> dict[str, dict[str, Any]]:
-    """Read the records of a job's inputs, by path."""
+    """Return a dict of path → record for the inputs of a job that have a record."""
     inputs = getattr(snakemake, "input", ())
     return {str(path): read(path) for path in inputs if beside(path).is_file()}
 
 
 def _flat(upstream: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the records of all upstream products, each once, by path."""
+    """Return a dict of path → record that holds every upstream product once."""
     records: dict[str, Any] = {}
     for path, upstream_record in upstream.items():
         records |= upstream_record.get("inputs", {})

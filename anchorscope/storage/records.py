@@ -130,7 +130,7 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 
 
 def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the input of `path` that has counts and ran last; None if there is no single one."""
+    """Return the input of `path` that has counts and ran last; None if there is not just one."""
     rank = {name: ORDER.get(of.get("rule", ""), len(ORDER)) for name, of in records.items()}
     inputs = records[path].get("made_from", records)
     counted = [name for name in inputs if records.get(name, {}).get("counts")]

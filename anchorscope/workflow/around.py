@@ -88,7 +88,7 @@ def check_sources(jobs: Iterable[Any]) -> None:
     """Check that the models and datasets of a run are available, as far as this is cheap.
 
     A model or dataset that an earlier run recorded is looked up completely, so that its job cannot
-    fail. After a failure, Snakemake deletes the record, on which every later product depends.
+    fail. If it failed, Snakemake would delete the record, on which every later product depends.
 
     Raises:
         AnchorscopeError: Models or datasets are not available. The error names all of them.

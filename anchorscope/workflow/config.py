@@ -143,7 +143,7 @@ def load(raw: Mapping[str, Any], sources: Sequence[Source] = ()) -> RunConfig:
 
 
 def _own_targets(sources: Sequence[Source]) -> dict[str, list[str]]:
-    """Return {"targets": the user's figures}; {} if a file sets `targets`, or none has `figures`.
+    """Return {"targets": the user's figures}; {} if the user sets `targets` or has no `figures`.
 
     The first source is the project's own file. All others are the user's.
     """
@@ -169,7 +169,7 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """Say which source and line set the key `path` last; if none did, take the nearest parent."""
+    """Say which source and line last set the key `path` or, if none did, its nearest parent key."""
     keys = tuple(map(str, path))
     for depth in range(len(keys), 0, -1):
         for source in reversed(sources):

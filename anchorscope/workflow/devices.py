@@ -1,4 +1,4 @@
-"""Choose the device of a job: the CPU, or GPUs, if possible ones that no other job has taken."""
+"""Choose the device of a job: the CPU or GPUs. Prefer GPUs that no other job has taken."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ def gpus_here(devices: Path = Path("/dev")) -> int:
 def best_device(wanted: str, gpus: int = 1) -> str:
     """Choose a job's device: the CPU, one GPU (`cuda:1`), several (`auto:0,2`) or all (`auto`).
 
-    `wanted` is `cpu`, `cuda` for one GPU, or `auto` to spread the layers over `gpus`.
+    `wanted` is `cpu`, `cuda` for one GPU, or `auto` to spread the layers over `gpus` GPUs.
 
     Raises:
         AnchorscopeError: SLURM gave the job a GPU, or the machine has one, but torch cannot use it.

@@ -59,7 +59,7 @@ class Paths:
         return [self.of_cell(root, stage, model, dataset, end) for model, dataset in cells]
 
     def product(self, stage: str, end: str = "") -> Callable[[Any], str]:
-        """Return a function: wildcards → path of the stage's product for the cell they name."""
+        """Return a function from wildcards to the path of a stage's product for their cell."""
         return lambda w: self.of_cell(w.root, stage, w.model, w.dataset, end)
 
     def of_figure(self, stage: str, end: str) -> Callable[[Any], list[str]]:
@@ -88,7 +88,7 @@ class Paths:
     def if_needed(
         self, need: Need, products: Callable[[Any], str | list[str]]
     ) -> Callable[[Any], str | list[str]]:
-        """Make the function `products` return [] for experiments without this `need`."""
+        """Return a function like `products` that returns [] for experiments without this `need`."""
         return lambda w: products(w) if need in registry.EXPERIMENTS[w.experiment].needs else []
 
     def experiments_held(self) -> list[tuple[str, str, str]]:
@@ -128,7 +128,7 @@ class Paths:
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
 
     def views_of(self, figure: str) -> list[str]:
-        """Return the files of the pictures beside a figure: evidence, and all other read-outs."""
+        """Return the files of pictures beside a figure: evidence, `readouts`, other read-outs."""
         own = self.readouts.get(self.config.figures[figure].readout)
         main = [view for view, picture in self.views.items() if view and picture.of_main_run]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
@@ -200,7 +200,7 @@ class Paths:
 
     @property
     def figure_page(self) -> str:
-        """Digest of the page and the sentences of a figure, wherever the clone is."""
+        """Digest of a figure's page and sentences; the folder of the clone does not change it."""
         return digest([*sorted(Path(self.resources, "figure").iterdir()), self.words])[:12]
 
     @property

@@ -48,10 +48,10 @@ def draw(
 ) -> dict[str, Any]:
     """Return label → chart: first the picture, then the alternatives that its page offers.
 
-    Figure and evidence offer the other read-outs, the figure also the other conditions at its own.
-
-    `tables` is suffix → table, by the suffix of the table's file name. `request` holds the keywords
-    of a chart. `made` is the provenance of all products behind the first table.
+    The figure and the evidence offer the other read-outs. The figure also offers the other
+    conditions at its own read-out. `tables` maps the suffix of each table's file name to the table.
+    `request` holds the keywords of a chart. `made` is the provenance of all products behind the
+    first table.
     """
     if picture.of_main_run:
         from anchorscope.figures.figure_notes import no_answer_note

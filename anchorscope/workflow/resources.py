@@ -34,7 +34,7 @@ MARGIN = 2
 SLOWER_ON_CPU = 1000
 """Factor by which a model's passes take longer on a CPU."""
 STATES_PER_GB = 3500
-"""If a model's shape is unknown, layers × width is assumed to be this, per GB of its GPUs."""
+"""Assumed layers × width per GB of memory of a model's GPUs, if the model's shape is unknown."""
 LINES = (".jsonl", ".csv")
 """Endings of files in which each row takes at least one line."""
 PROFILE = "slurm/config.yaml"

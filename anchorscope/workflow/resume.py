@@ -61,7 +61,7 @@ def _end(processes: Iterable[psutil.Process]) -> None:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Return whether a process is running. Leave its exit code to Snakemake, which waits for it."""
+    """Return whether a process is running. Do not take its exit code, which Snakemake waits for."""
     with suppress(psutil.Error):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False

@@ -17,7 +17,7 @@ from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
-"""Stage → place in running order. A study may take these products from the main study."""
+"""Stage → place in running order. A study may take these stages' products from the main study."""
 
 TARGETS = (
     "all evidence detection detectors report calibration calibration-experiments null-controls"
@@ -40,7 +40,7 @@ class Study:
 
     @property
     def partner_folds(self) -> list[Any] | None:
-        """The settings of the folds that partners must share. None without swapped answers."""
+        """Settings of the folds; partners must share a fold. None without swapped answers."""
         measured, probe = interventions.on(self.config.conditions.model_dump()), self.config.probe
         has_arms = any(one.role == "arm" for one, _ in measured)
         return [probe.folds, probe.disjoint] if has_arms else None

@@ -19,7 +19,7 @@ from anchorscope.storage.files import read_csv, read_parquet
 from anchorscope.storage.records import check_settings
 
 Made = tuple[Mapping[str, pd.DataFrame], dict[str, Any]]
-"""(tables, entries): output's name → its table; further entries of the outputs' record."""
+"""A dict from each output's name to its table, and further entries for the outputs' record."""
 
 
 def delta_p(job: Any) -> Made:
@@ -73,7 +73,7 @@ def joined(job: Any) -> Made:
 
 
 def of_figure(job: Any) -> Made:
-    """Make the tables of a figure, with the p-values of claims corrected for its cells."""
+    """Make the tables of a figure. Correct the claims' p-values for the number of its cells."""
     made, facts = joined(job)
     claims = crossing.corrected(made["claims"], job.params.level)
     curve = crossing.with_signal(made["curve"], claims)

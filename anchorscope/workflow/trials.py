@@ -29,7 +29,7 @@ MOST = 4
 
 
 class Trial(BaseModel):
-    """Memory and time of a model's shape on a card."""
+    """Memory and time that a model of a given shape needs on a card."""
 
     model: str  # key in the catalogue, or a folder
     card: str  # name of the GPU, or of the processor

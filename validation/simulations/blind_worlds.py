@@ -103,7 +103,7 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int, *, generic: float = 1.0, hub
 
 
 def question_effect(rng: Rng, cast: Cast) -> np.ndarray:
-    """Draw an effect of variance 1 per question, of which a family shares .8, [subjects, 1]."""
+    """Draw question effects of variance 1, [subjects, 1]. A family shares .8 of this variance."""
     m = len(cast.gold)
     family = np.repeat(rng.normal(size=m // FAMILY), FAMILY)
     return (np.sqrt(0.8) * family + np.sqrt(0.2) * rng.normal(size=m))[:, None]
@@ -206,7 +206,7 @@ def same_kind(rng: Rng, cast: Cast) -> np.ndarray:
 
 
 def own_answers_scored_low(rng: Rng, n_right: int, n_wrong: int) -> Values:
-    """Simulate the third of the wrong pairs whose pair terms a second probe scores lowest.
+    """Simulate pairs. Of wrong ones, keep the third whose pair terms a second probe scores lowest.
 
     The score reads the log-probability. P > 0, lowered by the selection.
     """
@@ -217,9 +217,9 @@ def own_answers_scored_low(rng: Rng, n_right: int, n_wrong: int) -> Values:
 
 
 CLEAN: dict[str, World] = {
-    # Own answers are near the ceiling. Golds, which are as specific, are on the slope. P > 0.
+    # Own answers are near the ceiling. Golds are on the slope, and equally specific. P > 0.
     "likelihood_under_a_ceiling": Blind(extra=ceiling, own=3.2, gold=2.5),
-    # Own generic answers are long, golds are short. Both are equally specific in total. P > 0.
+    # Generic own answers are long, golds short. Over all tokens, they are equally specific. P > 0.
     "likelihood_per_token": Blind(extra=per_token, own=4.0),
     # The gain grows with rarity, for own answers and for golds. P > 0.
     "likelihood_louder_for_rare_answers": Blind(extra=louder, own=2.5, generic=0.8),
@@ -233,16 +233,16 @@ CLEAN: dict[str, World] = {
 }
 """Worlds without truth."""
 BORDERLINE: dict[str, World] = {
-    # Own default answers are of the right kind by chance. P is about 0.
+    # Own wrong answers, all generic, are of the right kind only by chance. P is about 0.
     "kind_of_the_answer": Blind(slope=0.2, trait=same_kind, read=0.9, likelier=1.0, gold=1.0)
 }
 """A world that has truth by one definition and not by another."""
 TRUTH: dict[str, World] = {
-    # Own wrong answers are likelier than golds, and as specific to their question or more. P > 0.
+    # Own wrong answers are likelier than golds, and at least as specific to the question. P > 0.
     "truth_small_at_equal_likelihood": Blind(slope=0.2, truth=0.2, own=2.9, gold=2.5, generic=0.7),
     # By the log-probability, own wrong answers are likelier and more specific. P > 0.
     "truth_against_likelihood": Blind(slope=0.12, truth=0.35, own=3.0, gold=1.5, generic=0.6),
-    # Log-probabilities favour own answers after both questions alike. P is about 0.
+    # Log-probabilities favour own answers equally after both questions of a pair. P is about 0.
     "truth_of_some_subjects_without_likelihood": Blind(
         slope=0.2, truth=0.35, truth_share=0.6, gold=0.0
     ),

@@ -8,7 +8,7 @@ returns scores `<role>` and log-probabilities `logp_<role>`, [4, n] in the order
 the text imitator, `features_<role>` [4, n, features].
 
 Questions of a pair are alike. Answers come from 300 texts, some of which are frequent. Right
-answers score highest, then golds. This is the worst case: a factor on the scores favours golds.
+answers score highest, then golds. This is the worst case, because multiplying scores favours golds.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ ALIKE, TEXTS, NOISE = 0.8, 300, 0.4
 QUESTION, ANSWER = [0, 1, 0, 1], [0, 0, 1, 1]
 """Index of the sample in the pair that gives the question (answer) of each `crossing.terms` row."""
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
-"""1 in the rows of `crossing.terms` where an answer is after its own question, else 0."""
+"""1 in the rows of `crossing.terms` where an answer follows its own question, else 0."""
 MEANS = {"right": 1.0, "wrong": -0.5, "gold": 0.5}
 
 
@@ -49,7 +49,7 @@ class Scene:
         return {"right": alike(self.random, self.n["right"]), "wrong": wrong, "gold": wrong}
 
     def likelihood(self, lift: dict[str, float]) -> Values:
-        """Draw log-probabilities, to which the own question adds `lift` on average."""
+        """Draw log-probabilities. An answer after its own question gains `lift` on average."""
         found: Values = {}
         for role, n in self.n.items():
             parts = four(*self.random.normal(size=(2, 2, n)))
@@ -108,7 +108,7 @@ def additive(
     """Simulate sums of question and answer, which shrink as in `shrunk`.
 
     `prior` adds half the log-odds of right to wrong to all scores, like a natural prior. A share of
-    the answers is `mislabelled`. `home` is what a role's scores gain after the own question.
+    the answers is `mislabelled`. `home` maps a role to what an answer gains after its own question.
     """
     scene = Scene(random, *n)
     shift = np.log(n[0] / n[1]) / 2 if prior else 0.0
@@ -125,7 +125,7 @@ def shrunk(values: np.ndarray, lost: float, to: float = -2.0) -> np.ndarray:
 
 
 def gain(random: Rng, *n: int) -> Values:
-    """Simulate products m(q)·h(y). If m is large, so is h, above all of right answers and golds."""
+    """Simulate products m(q)·h(y). m and h rise together, above all for right answers and golds."""
     scene = Scene(random, *n)
     effect = scene.by_question()
     tied = {"right": 0.6, "wrong": 0.2, "gold": 0.5}
@@ -140,7 +140,7 @@ def gain(random: Rng, *n: int) -> Values:
 def likelihood(
     random: Rng, *n: int, lift: dict[str, float], slope: float, error: float = 0.0
 ) -> Values:
-    """Simulate scores that rise with the log-probability. The claim knows it with an `error`."""
+    """Simulate scores that rise with the log-probability. The claim sees it with noise `error`."""
     scene = Scene(random, *n)
     true = scene.likelihood(lift)
     scene.log_p = {role: one + error * random.normal(size=one.shape) for role, one in true.items()}
@@ -180,7 +180,7 @@ def saturation(random: Rng, *n: int, home: float) -> Values:
 def overlap(random: Rng, *n: int, steep: bool, coarse: bool = False) -> Values:
     """Simulate scores that read the overlap of question and answer, which is largest for golds.
 
-    If `steep`, the score is a step of the overlap. If `coarse`, the imitator's feature is noisy.
+    If `steep`, the overlap enters as a smooth step. If `coarse`, the imitator's feature is noisy.
     """
     scene = Scene(random, *n)
     shared: Values = {}
@@ -212,7 +212,7 @@ def lucky_answers(random: Rng, *n: int) -> Values:
 
 
 def truth(random: Rng, *n: int, size: float, known: float = 1.0, lost: float = 0.0) -> Values:
-    """Simulate right and gold answers whose mean pair term gains `size`, all in a share `known`."""
+    """Simulate pair terms. Right and gold ones gain `size` on average, all from a share `known`."""
     scene = Scene(random, *n)
 
     def scores(role: str) -> np.ndarray:

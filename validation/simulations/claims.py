@@ -39,18 +39,18 @@ SIZES = ((25, 750), (200, 200))
 FEW = ((16, 16), (16, 194), (194, 194))
 FOLDS, REFITS = 5, 20
 AGREE = 0.9
-"""Correlation, over refits, of the mean pair terms clean and with E_Q blocked.
+"""Correlation over refits between the clean mean pair term and the one with E_Q blocked.
 
 In SmolLM2-135M-Instruct it is .91 in 194 wrong pairs of NQ, and .88 in 161 of TriviaQA.
 """
 ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
-"""Worlds of `NULL` in which scores compare nothing, or only what the text imitator reads."""
+"""Worlds of `NULL` whose scores compare nothing, or only what the text imitator compares."""
 
 
 def judge(
     world: World | power.Signal, n: Sequence[int], seed: int, refits: bool
 ) -> dict[str, Claim]:
-    """Judge all claims that a data set allows, by name. If `refits`, probes are refitted."""
+    """Judge all claims that a data set allows: name → `Claim`. If `refits`, probes are refitted."""
     if isinstance(world, power.Signal):
         p = world.p(seed)
         return {"signal": Claim(claims.YES if p < 1 - claims.LEVEL else claims.NO, p=p)}
@@ -75,7 +75,7 @@ def judge(
 
 
 def _answers(drawn: Values, scores: Values) -> dict[str, Answers]:
-    """Return role, or role with `_blocked` → the `Answers` that claims judge."""
+    """Map each name in `scores` (a role, or a role with `_blocked`) to the `Answers` to judge."""
     drawn = drawn | {f"{name}_gold": drawn[f"{name}_wrong"] for name in ("fold", "subjects")}
     drawn |= {"answers_gold": drawn["golds"]} if "golds" in drawn else {}
     imitated = _imitate(drawn)
@@ -108,7 +108,7 @@ def _refitted(scores: Values, random: Rng, refits: bool) -> Values:
 
 
 def _probe(scores: Values, random: Rng) -> Values:
-    """Return the scores of a probe, which has a slope (sd .1), pair terms (.03) and noise (.3).
+    """Return the scores of a probe whose slope (sd .1), pair terms (.03) and noise (.3) are drawn.
 
     The pair terms of each kind of answers move independently. Scores with E_Q blocked move like the
     clean ones, with the correlation `AGREE`.

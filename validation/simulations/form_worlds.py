@@ -16,7 +16,7 @@ LAYERS, LAYERS_ALIKE = 28, 0.9  # number of layers, correlation of their effects
 def popularity(random: Rng, *n: int, correlation: float) -> Values:
     """Return scores that rise if the form of an answer fits the popularity of the subject.
 
-    It mostly fits in right answers and golds. `correlation` is that of partners' popularities.
+    Right answers and golds mostly fit. `correlation` is between the popularities of a wrong pair.
     """
     scene = Scene(random, *n)
     follows = {"right": 0.8, "wrong": 0.2, "gold": 0.8}
@@ -72,7 +72,7 @@ def fades(random: Rng, *n: int, lost: float, gold: float = 0.0) -> Values:
 
 
 def at_chosen_layer(random: Rng, *n: int) -> Values:
-    """Return sums at many layers. Each fold's pairs are scored at the layer that it chose."""
+    """Return sums at many layers. Pairs are scored at the layer that their fold chose."""
     scene, scores = Scene(random, *n), {}
     fold = {side: random.integers(0, FOLDS, scene.n[side]) for side in SIDES}
     for role, size in scene.n.items():

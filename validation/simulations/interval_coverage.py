@@ -6,10 +6,10 @@
 The mean estimate is taken over fresh simulated cells of the same size. In each, probes, penalties
 and calibration are fitted anew. A cell has two wordings per subject.
 
-`bands` tests the intervals of ΔP, shares and contrasts. In half of the samples, the label is
-encoded in one direction of the features, which the knockout removes, in the others in another one.
+`bands` tests the intervals of ΔP, shares and contrasts. One direction of the features encodes the
+label in half of the samples, and the knockout removes this signal. Another encodes it in the rest.
 `crossing` tests the intervals of pair terms. Features are sums of a part of the question, a part of
-the answer, and noise. They encode what `STRENGTHS` names in one direction each.
+the answer, and noise. Each effect named in `STRENGTHS` is encoded in a direction of its own.
 """
 
 import argparse
@@ -111,7 +111,7 @@ def crossed_pairs(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int]
     """Draw answers with their partners, and features [n, width] by condition.
 
     Clean features are those of each answer after its own question, crossed features those after its
-    partner's. All partners of a subject are of one other subject. Half of the answers are right.
+    partner's. A subject's partners all belong to one other subject. Half of the answers are right.
     """
     random = np.random.default_rng(seed)
     places = np.arange(n).reshape(-1, 4)  # two subjects of one label, each in two wordings

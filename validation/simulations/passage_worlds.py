@@ -5,8 +5,8 @@ each side (`right`, `wrong`), scores `<side>` and `<side>_blocked` [4, n] in the
 `crossing.terms`, ids `subjects_<side>`, `frames_<side>` and `answers_<side>` [2, n], and
 `fold_<side>` [n]. A frame is the wording of a question without E_Q.
 
-A share of the pair term passes through E_Q. Blocking scales its rest and answer terms by `kept`. By
-design, the blocked pair term of some pairs is 0, or adds up to 0 with that of a mirrored pair.
+A share of the pair term passes through E_Q. Blocking scales the rest of this term, and the answer
+terms, by `kept`. By design, some blocked pair terms are 0, or add up to 0 with a mirrored pair's.
 """
 
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ class Passage:
 
     def side(self, random: Rng, side: str, pair: float, n: int) -> Values:
         """Simulate the pairs of one side."""
-        # Indices of the pairs with one frame, and of the second of each two mirrored pairs.
+        # Indices: pairs whose questions share a frame, and the second of each two mirrored pairs.
         same = np.arange(round(self.same_frame * n))
         second = len(same) + 1 + 2 * np.arange(round(self.mirrored * n / 2))
         fold = random.choice(FOLDS, size=n)
@@ -86,7 +86,7 @@ class Passage:
     def damaged(
         self, random: Rng, answer: np.ndarray, size: np.ndarray, kept: np.ndarray
     ) -> np.ndarray:
-        """Return what blocking leaves of answers [2, n] and pair terms, after new questions."""
+        """Return blocked scores of `answer` [2, n], pair terms `size` and new question effects."""
         inside = four(alike(random, len(size)), answer) + 2 * self.of_pair * size * HOME
         if self.after:
             return kept * self.squeezed(inside)
@@ -153,7 +153,7 @@ EDGE: dict[str, Passage] = {
     "a fifth passes, of each of fourteen another share": replace(FIFTH, varies=True, texts=14),
     "a fifth passes, 0.2 of one frame, 0.2 mirrored": replace(FIFTH, same_frame=0.2, mirrored=0.2),
 }
-"""Worlds in which blocking takes exactly a fifth. The claim requires more than a fifth."""
+"""Worlds in which exactly a fifth of the pair term passes through E_Q. The claim requires more."""
 UNTELLABLE: dict[str, Passage] = {
     "answer term kept at .9, pair term at .6": Passage(kept=(0.9,), of_pair=2 / 3),
     "half of the answer effects are not damaged": replace(EVEN, of_answer=0.5),

@@ -167,7 +167,7 @@ class Signal:
 SAME = {f"text model knows as much, {right} right": Signal(right) for right in TOWARDS_ANY}
 """Worlds in which the probe knows nothing but the text."""
 MORE = {f"probe knows {gain} more, 400 right": Signal(400, gain) for gain in (0.05, 0.09)}
-"""Worlds in which it knows more. The numbers are gains in AUC."""
+"""Worlds in which the probe knows more than the text. The numbers are gains in AUC."""
 
 
 def main() -> None:

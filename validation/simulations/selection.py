@@ -19,7 +19,7 @@ PROBES = {"weak": (0.4, 0.94), "fair": (0.8, 1.11), "good": (1.5, 1.36), "sure":
 """Mean and standard deviation of the score towards the true label, in logits.
 
 The AUC is about .73, .85, .94 and 1. `sure` is like the probes of the calibration models
-(median |s| 4.6), whose scores random tokens move by 0.5 to 0.9: slight noise.
+(median |s| 4.6). There, blocking random tokens moves scores by 0.5 to 0.9: `slight` noise.
 """
 NOISES = {"slight": 0.9, "strong": 1.85}
 """Standard deviation of Δlogit."""

@@ -69,7 +69,7 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int) -> Cast:
 
 
 def draw_fit(rng: Rng, cast: Cast) -> np.ndarray:
-    """Draw how well each answer fits each question to the model."""
+    """Draw how well each answer fits each question, as the model sees it."""
     fit = cast.at(cast.own, np.where(cast.known, 6.0, 5.0)) + cast.at(cast.gold, ~cast.known * 4.0)
     return fit + rng.normal(0, 0.8, cast.shape)
 
@@ -164,7 +164,7 @@ def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     """Simulate scores that read how plausible an answer is under any wording.
 
     The model gives the likeliest answer in this wording. So own answers are likelier than they are
-    plausible, and golds of wrong answers less likely. Blocking takes a fifth of all.
+    plausible, and golds of wrong answers less likely. Blocking takes a fifth of the signal.
     """
     kind, _ = groups(8 * max(n_right, n_wrong) + 600)
     popularity = draw_popularity(rng)
@@ -197,8 +197,8 @@ NO_TRUTH: dict[str, World] = {
 """Question and answer interact, and nothing of the interaction passes through E_Q. Golds fit less
 than own answers, so `truth` is false."""
 HALF: dict[str, World] = {
-    # Answers hardly differ in their part, and half of the noise is drawn anew, so the answer's part
-    # can look as damaged as the comparison.
+    # The answer's part hardly varies between answers, and noise with and without blocking has a
+    # correlation of only .5. So this part can look as damaged as the comparison.
     "loss beside a faint answer part": unseen(
         partial(sums, answer=0.1, gains=(0.2, 0.1), noise=0.45, kept=0.5)
     )

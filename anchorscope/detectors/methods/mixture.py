@@ -80,8 +80,8 @@ def fit_vanilla_experts(train: Training) -> MixtureScorer:
 def gate(train: Training, pathway: np.ndarray) -> LinearScorer:
     """Fit a probe that predicts `pathway`, int64 [n]. The inner folds choose its layer.
 
-    All layers are tried. If only the headline layer were allowed, the gate and the probe of the
-    class would read the same state. If no probe can be fitted, the gate is constant.
+    All layers are tried. If only the headline layer were allowed, the gate would read the same
+    state as the probe of right and wrong. If no probe can be fitted, the gate is constant.
     """
     if not probe.fittable(pathway, train.inner):
         return constant(train, float(pathway.mean()))
@@ -101,7 +101,7 @@ def _experts(train: Training, pathway: np.ndarray) -> tuple[LinearScorer, Linear
 
 
 def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
-    """Fit a probe to the samples at the indices `rows`. All samples choose its layer."""
+    """Fit a probe to the samples at the indices `rows`, at the headline layer of all samples."""
     readout = train.samples.readout
     layer = probe.headline_layer(train, readout)
     some = train.rows(rows)

@@ -63,7 +63,7 @@ def fit_output(train: Training) -> OutputScorer:
 
 
 def fit_output_and_probe(train: Training) -> OutputScorer:
-    """Fit a regression on all features and a probe's logit. That probe has not seen the sample."""
+    """Fit a regression on all features and on the logit of a probe not fitted to the sample."""
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
     x = np.column_stack([_outputs(train.samples, FEATURES), logits])

@@ -1,4 +1,4 @@
-"""Text models as detectors. They are the `floors` that a probe with a signal beats."""
+"""Text models as detectors. They are the `floors`, which a probe must beat to have a signal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Answer only: the answer without the question, scored with the stored probes.
 
 The control (condition `question`) keeps the question and blocks attention to all of its tokens. So
-the answer keeps its position. The control is passed here again, not taken from the main run.
+the answer keeps its position. The control is measured again here, and not taken from the main run.
 """
 
 from anchorscope.experiments.columns import (

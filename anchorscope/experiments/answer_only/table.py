@@ -22,7 +22,7 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def arms(measured: MeasuredRows) -> dict[str, Arm]:
-    """Return the experiment's only arm by name; an empty dict if no sample was passed."""
+    """Return {name: arm} of the experiment's only arm; an empty dict if no sample was passed."""
     if ANSWER_ONLY.name not in measured.conditions:
         return {}
     arm = pairs.against_control(measured, ANSWER_ONLY.name, QUESTION.name)

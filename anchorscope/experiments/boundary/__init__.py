@@ -1,8 +1,8 @@
 """Boundary: which questions a model refuses if the prompt allows refusals, by group and layer.
 
 The experiment tests a claim of arXiv 2601.07422: that the model does not know the facts of its
-A-Anchored answers. The control forms the two groups by flips with random tokens blocked. Then
-refusals should be equally frequent in both groups.
+A-Anchored answers. The control forms the two groups by flips with random tokens blocked. Refusals
+should be equally frequent in these two groups.
 """
 
 from anchorscope.config.sections import Count, Text, key
@@ -45,7 +45,7 @@ EXPERIMENT = Experiment(
     settings=Boundary,
     interventions=(KNOCKOUT, RANDOM),
     needs=("prompts", "floors"),
-    # clean, the control, and the answer under permission
+    # one clean, one for each draw of the control, and one to answer when refusals are allowed
     passes=lambda settings, draws, readouts: 1 + draws + 1,
     columns=COLUMNS,
     views={"layers": "Questions that the model refuses once the prompt allows it"},

@@ -19,7 +19,7 @@ TIPS |= draw.INTERVAL
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw a panel per model: a line for each dataset, group, and condition that forms it."""
+    """Draw a panel per model, with a line for each dataset, group-forming condition and group."""
     rows = data.shown(table, request, COLUMNS)
     rows = rows[rows["anchor"].isin(draw.ANCHORS)]
     points = data.numbered(rows, "unknown", 100)

@@ -20,7 +20,7 @@ from anchorscope.probes.samples import Readout
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return the share of refusals per layer, condition that forms the groups, and anchor."""
+    """Return a row per layer, group-forming condition and anchor, with the share of refusals."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(COLUMNS))
     unknown, counted = unknown_of(measured), measured.control_is_complete(RANDOM.name)
@@ -38,7 +38,7 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return each question's refusal as `value`, and the refusal of a random one as `control`."""
+    """Return each question's refusal as `value`, and that of a random question as `control`."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(PER_SAMPLE))
     counted = measured.control_is_complete(RANDOM.name)

@@ -1,10 +1,10 @@
 """Judge the claims about a read-out's pairs: conditions, verdict and reason.
 
-A score that adds something read off the question and something read off the answer has a pair term
-of 0. `interaction` claims a pair term above 0 in pairs of right answers, `own_answer` in pairs of
-wrong answers. `truth` claims that right answers that the model did not give score above the wrong
-answers that it gave, each after its own question. `through_eq` claims that blocking the exact
-question tokens (E_Q) takes more than a fifth of the pair term, beyond general damage.
+The pair term is 0 if a score is a function of the question plus a function of the answer.
+`interaction` claims a pair term above 0 in pairs of right answers, `own_answer` in pairs of wrong
+answers. `truth` claims that gold answers, which are right but not the model's own, have a larger
+pair term than the model's wrong answers to the same questions. `through_eq` claims that blocking
+the exact question tokens (E_Q) takes more than a fifth of the pair term, beyond general damage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from anchorscope.experiments.crossing.estimates import (
 from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
-"""Verdicts of a claim. `by design`: enough pairs, but fewer than `LEAST_PAIRS` can fail."""
+"""Verdicts. `by design`: enough pairs, but the claim could fail in fewer than `LEAST_PAIRS`."""
 ON_PAIRS = ("interaction", "own_answer", "truth", "through_eq")
 """Claims that rest on swapped answers."""
 LEAST_CLUSTERS = 10
@@ -48,7 +48,7 @@ EXPLAINED = {
     "kept": "general damage alone may remove the whole pair term",
     "beyond_damage": "general damage may explain it",
 }
-"""Condition of a claim → reason for `no`: the first condition that fails, else the largest p."""
+"""Condition → reason for `no`. The first failed condition counts, else that with the largest p."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def truth(
 
     - It is above the text imitator's.
     - It is above the pair term of the own answers.
-    - It stays above at equal mean score, product of question and answer term, log-probability and
-      text imitator (`estimates.at_equal`).
+    - It is still above that of the own answers once mean score, product of question and answer
+      term, log-probability and text imitator are made equal (`estimates.at_equal`).
     - The log-probability of the gold answers leaves part of it unexplained.
 
     Pairs without log-probability are left out.
@@ -124,9 +124,9 @@ def truth(
 def through(clean: Answers, blocked: Answers, level: float = LEVEL) -> Claim:
     """Judge whether blocking E_Q takes more than a fifth of the pair term, beyond damage.
 
-    The pair term P must be above 0 and above the text imitator's. λP must be above 0, and .8 λP
-    above P with E_Q blocked (see `damage`). The estimate is the share of λP taken, in percent.
-    `bound` pairs, which cannot fail, are left out.
+    The pair term P must be above 0 and above the text imitator's. λP must be above 0 (see
+    `damage`). P with E_Q blocked must be below .8 λP. The estimate is the percentage of λP that
+    blocking takes. `bound` pairs are left out, because the claim cannot fail in them.
     """
     known = clean.known & blocked.known
     rows = known & ~clean.bound
@@ -152,7 +152,7 @@ def through(clean: Answers, blocked: Answers, level: float = LEVEL) -> Claim:
 def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Claim]:
     """Judge whether one of several claims holds, by the claim with the smallest p (Bonferroni).
 
-    Return its name, and the claim with this p times the number of claims that can be judged.
+    Return its name, and the claim with p multiplied by the number of claims that can be judged.
     """
     judged = {name: one for name, one in claims.items() if np.isfinite(one.p)}
     if judged:
@@ -183,8 +183,8 @@ def _above_text(answers: Answers, pairs: Pairs) -> dict[str, Estimate]:
 def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
     """Estimate the part of gold answers' pair term that log-probability and imitator leave open.
 
-    The part is 0 if the score of gold answers is a line or a curve over their log-probability. The
-    model's own answers may lie on another curve.
+    The part is 0 if the score of gold answers is a line or a curve over their log-probability. This
+    also holds if the model's own answers lie on another curve.
     """
     log_p = gold.log_p - gold.log_p.mean()
     powers = [term(PAIR, log_p**power) for power in POWERS]

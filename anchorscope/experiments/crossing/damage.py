@@ -33,7 +33,7 @@ class Damaged:
     clean: np.ndarray  # pair terms, float64 [1 + refits, ..., pairs]
     blocked: np.ndarray  # pair terms with tokens blocked, in the same shape
     left: np.ndarray  # λ of each pair's fold, [1 + refits, ..., pairs]
-    # influence of each pair on its fold's λ, times the fold's pairs, [1 + refits, ..., pairs]
+    # influence of each pair on its fold's λ, times the number of pairs in the fold; same shape
     moves: np.ndarray
     fold: np.ndarray  # outer fold of each pair, int64 [pairs]
 
@@ -108,7 +108,7 @@ class Damaged:
 
 
 def _root(function: Callable[[float], float], start: float, step: float) -> float:
-    """Search for a root from `start`, in steps that double. If there is none, return the end."""
+    """Search for a root from `start` in doubling steps. If none is found, return the last point."""
     sign, end = np.sign(function(start)), start
     for _ in range(60):
         begin, end = end, end + step

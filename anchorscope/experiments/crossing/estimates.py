@@ -62,7 +62,7 @@ class Pairs:
     """
 
     links: tuple[sparse.csr_array, ...]
-    """Matrices [pairs, pairs]. 1 marks: the same pair; a common subject; any common id."""
+    """Matrices [pairs, pairs]. A 1 means, in turn: same pair; common subject; any common id."""
     clusters: float  # effective number of independent pairs
     n: int
     level: float
@@ -73,8 +73,8 @@ class Pairs:
     ) -> Pairs:
         """Link pairs that share a subject, an answer, or an id in one of the `others`.
 
-        All ids are int64 [2, pairs]. `clusters` is the least of three numbers: pairs, distinct
-        subjects, and effective answers, 1 / Σf², where f is the share of an answer among all.
+        All ids are int64 [2, pairs]. `clusters` is the smallest of three numbers: pairs, distinct
+        subjects, and effective answers (1 / Σf², where f is each answer's relative frequency).
         """
         n = subjects.shape[1]
         if not n:
@@ -106,8 +106,8 @@ class Pairs:
     def estimate(self, values: np.ndarray, parts: np.ndarray) -> Estimate:
         """Return an estimate of `values` [1 + refits, ...].
 
-        `parts` [..., pairs] add up to the error over pairs. Its variance and that over refits are
-        summed, with degrees of freedom by Welch (1947). A single refit is ignored.
+        `parts` [..., pairs] add up to the error over pairs. The variance of this error is added to
+        that over refits, with degrees of freedom by Welch (1947). A single refit is ignored.
         """
         value, refits = values[0], values[1:]
         variance = np.maximum(self.variance(parts), ROUNDING**2)
@@ -196,7 +196,7 @@ def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scale columns by SD (0 and 1 by column 0's), append ones. Return (rows, SD of column 0)."""
+    """Divide columns by SD (column 1 by column 0's), append ones. Return (rows, SD of column 0)."""
     size = columns.std(-2, keepdims=True)
     same = size < 1e-9
     size = np.where(same, np.inf, size)  # a constant column has no effect
@@ -206,7 +206,7 @@ def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _intercept(moments: np.ndarray) -> np.ndarray:
-    """Return the intercept of the regression. `moments` [..., k, k] are products of columns."""
+    """Return the regression's intercept. `moments` [..., k, k] are summed products of columns."""
     exact = moments[..., 2:, 2:] + 1e-9 * np.eye(moments.shape[-1] - 2)
     slopes = np.linalg.solve(exact, moments[..., 2:, :2])
     rest = moments[..., :2, :2] - moments[..., :2, 2:] @ slopes

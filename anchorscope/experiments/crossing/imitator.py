@@ -15,7 +15,7 @@ from anchorscope.anchors.words import words_of
 from anchorscope.experiments.crossing.estimates import PAIR, term
 
 PENALTY = 10.0
-"""Ridge penalty on standardised features. From a hundred pairs on, it has almost no effect."""
+"""Ridge penalty on standardised features. With a hundred pairs or more, it has almost no effect."""
 ASKS = ("who", "when", "where", "what", "why", "yes/no", "how many", "how much", "how long")
 """Question words with a feature of their own."""
 
@@ -30,9 +30,9 @@ def pair_terms(
     overlap more with their own questions, and also score higher after them. Each fold is predicted
     from the others.
 
-    `scores` are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` [pairs] is a
-    number for each kind. `fold` [pairs] is the outer fold; no question is in two folds. Return the
-    predicted pair terms, [..., pairs]. They are 0 if all pairs are in one fold.
+    `scores` are [4, ..., pairs] without NaN, `features` [4, pairs, features]. `kind` [pairs] gives
+    each pair's kind as a number. `fold` [pairs] is the outer fold; no question is in two folds.
+    Return the predicted pair terms, [..., pairs]. They are 0 if all pairs are in one fold.
     """
     read, given = term(PAIR, features), term(PAIR, scores)
     targets = given.reshape(-1, given.shape[-1]).T  # [pairs, targets]

@@ -49,7 +49,7 @@ class Swapped:
         Pairs across outer folds are left out, because no single probe scores both samples.
 
         Raises:
-            AnchorscopeError: Samples with a score under `crossed` are not those of mutual partners.
+            AnchorscopeError: A `crossed` score lacks a mutual partner, or a partner lacks a score.
         """
         partner, readout = _partners_of(analysis), analysis.readout
         first = np.arange(len(partner))
@@ -74,7 +74,7 @@ class Swapped:
 
     @property
     def own_words(self) -> bool:
-        """Whether the model gave all answers itself; False if any came with the rows."""
+        """Whether the model gave all answers itself; False if the user supplied any of them."""
         return not self.answers.get("from_user", pd.Series(dtype=bool)).astype(bool).any()
 
     @property

@@ -97,11 +97,11 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     """Make the tables `crossing` and `claims` of one read-out.
 
     `crossing` has one row per quantity and layer. It is empty if no answers were swapped. `claims`
-    has one row per claim. The answers come from `activations.measured`, with `crossed_partner`
-    and `partner_source`.
+    has one row per claim. `analysis.answers` must come from `activations.measured`, and have the
+    columns `crossed_partner` and `partner_source`.
 
     Raises:
-        AnchorscopeError: Samples with a score under `crossed` are not those of mutual partners.
+        AnchorscopeError: A `crossed` score lacks a mutual partner, or a partner lacks a score.
     """
     judged, rows = {"signal": _signal(analysis)}, list[QuantityRow]()
     if "crossed" not in analysis.readout.effects:
@@ -150,7 +150,7 @@ def _signal(analysis: Analysis) -> Claim:
 
 
 def _through_eq(through: Mapping[str, Mapping[str, Claim]], level: float) -> Claim:
-    """Judge `through_eq`. The reason adds the percentages for other blocked tokens, if known."""
+    """Judge `through_eq`. Its reason also says what blocking other tokens takes, in %, if known."""
     by_side = {side: of["knockout"] for side, of in through.items() if "knockout" in of}
     if not by_side:
         why = "no answers were swapped with the exact tokens blocked"

@@ -44,7 +44,7 @@ RANDOM_CONTRAST = "knockout-random"
 
 
 def flipping() -> dict[str, Intervention]:
-    """Return column of a flip share → its condition. Those after partners' questions come last."""
+    """Map columns of flip shares to conditions. Conditions after partners' questions come last."""
     own = [one for one in of_role("cut", "control") if one.prompt is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
     names = {"knockout": "flip_share"}
@@ -60,7 +60,7 @@ def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -
     """Return one row per layer, with the columns `columns()`: AUCs of probes, and shares of flips.
 
     `scores` hold all read-outs and probes. The function repeats the run's shuffle of the labels. So
-    `analysis` must have the run's seed, and `scored_ids` [n] the order of the samples in the run.
+    `analysis` must have the run's seed, and `scored_ids` [n] must be in the run's sample order.
 
     Raises:
         AnchorscopeError: Scores, answers and floors have different samples.
@@ -122,7 +122,7 @@ def _share(effects: Effects) -> np.ndarray:
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
-    """Compare each blocking condition with its control, in a row per condition, quantity and layer.
+    """Compare blocking conditions with their controls: one row per condition, quantity and layer.
 
     Differences are paired: they are taken over the samples where the control blocks as many tokens
     as the condition. A control's draws are averaged within a sample.
@@ -160,7 +160,7 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
 
 
 def _effects(readout: Readout, condition: str) -> dict[str, np.ndarray]:
-    """Return means over draws of flips and of ΔP, [1, layers, n]; both in percentage points."""
+    """Return flips and ΔP, averaged over draws, [1, layers, n]; both in percentage points."""
     effects = readout.effects[condition]
     every = {"share": 100.0 * effects.flip, "delta_p": effects.delta_p}
     return {name: values.mean(0, keepdims=True) for name, values in every.items()}

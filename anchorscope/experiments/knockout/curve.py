@@ -89,7 +89,7 @@ def _group(
 ) -> Group:
     """Average flips over the `members` that are `paired`; ΔP and `facts` over all `members`."""
     counted, draws = members & paired, len(effects.flip)
-    # A mean that the grouping fixes gets no bounds, so that its interval may have zero width.
+    # Grouping fixes some means (all of Q flip): no bounds, so that the interval may be a point.
     of_share, of_flips = (ANY, SHARE) if key["anchor"] == "all" else (SHARE, ANY)
     share = Means(members, np.ones_like(members), draws)
     averaged = {**facts, "delta_logit": effects.delta_logit}

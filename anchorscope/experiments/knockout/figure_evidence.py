@@ -52,8 +52,8 @@ def flips() -> dict[str, Series]:
 def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -> Picture:
     """Draw two small panels for each cell, models below one another, datasets side by side.
 
-    The upper panel shows the AUC of the probe, clean and under the knockout, of the probe of the
-    prompt's end, and of the hardest text model. The lower panel shows the share of samples that
+    The upper panel shows the AUCs of the probe (clean, and under the knockout), of the probe at
+    `prompt_end`, and of the hardest text model. The lower panel shows the share of samples that
     flip under the knockout, after the partner's question, and with other tokens blocked. Columns
     without numbers have no line. Without a signal, lines outside `NOT_OF_THE_PROBE` are thin grey.
 

@@ -1,8 +1,8 @@
 """Patching: replace the exact question tokens by another sample's, and keep the answer.
 
 The knockout hides what the question asks about. Patching makes the question ask about something
-else (token patching in arXiv 2601.07422). The control replaces as many question tokens outside E_Q.
-Its new tokens come from a question with another relation or template, and are outside E_Q there.
+else (token patching in arXiv 2601.07422). The control replaces an equal number of question tokens
+outside E_Q. Its new tokens are from outside E_Q in a question with another relation or template.
 """
 
 from typing import Literal

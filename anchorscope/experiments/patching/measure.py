@@ -22,7 +22,7 @@ from anchorscope.passes.partners import Known, answered, known
 
 @dataclass(frozen=True)
 class Rule:
-    """Requirements of an arm on a partner, and labels of the samples that get a partner."""
+    """What an arm requires of a partner, and the labels of the samples that get a partner."""
 
     turns: bool  # whether the sample's answer has the other label after the partner's question
     same_label: bool = True  # whether the partner's own answer has the sample's label
@@ -35,7 +35,7 @@ RULES = {
     "published": Rule(turns=True, same_label=False, labels=(0,)),
 }
 LEAST_COVERAGE = 0.2
-"""Least share of right answers with a matched partner, if relations are read off the wording."""
+"""If relations come from wording, at least this share of right answers needs a matched partner."""
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ def partners(
 
     Returns:
         (chosen, source). `chosen` is arm → id → id of the partner. `source` is where relations are
-        from: `relations` (the dataset) or `wording` (the questions). If by the wording too few
-        right answers have a matched partner, nobody gets a partner, and `source` is None.
+        from: `relations` (the dataset) or `wording` (the questions). If they are from wording and
+        too few right answers have a matched partner, no arm has partners, and `source` is None.
     """
     samples, source = known(answers)
     groups: dict[tuple[str, int], list[Known]] = defaultdict(list)
@@ -84,7 +84,7 @@ def _candidates(
 ) -> list[str]:
     """Return the ids of a sample's possible partners. If some share its template, return only them.
 
-    A fact that the model was never taught is no partner, since the model cannot know its answer.
+    A sample whose fact was never taught is no partner, since the model cannot know its answer.
     `right_for` holds the ids of questions for which the sample's answer is right.
     """
     right_there = (one.label == 0) != rule.turns
@@ -156,7 +156,7 @@ def control(sample: Sample, donor: Sample, key: str) -> Patched:
     """Replace question tokens outside E_Q, as many as E_Q has, by tokens outside the donor's E_Q.
 
     `key` seeds two choices: the replaced tokens, and the donor's token to start from. From there,
-    the donor's tokens are taken in order and, if they run out, again from its first. If the
+    the donor's tokens are taken in order, and the last is followed by the first. If the
     question has too few tokens outside E_Q, all of these are replaced.
     """
     replaced = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")

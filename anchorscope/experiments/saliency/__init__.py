@@ -3,7 +3,7 @@
 The flow S_l(i, j) = |Σ over heads A ⊙ ∂L/∂A| goes from token i to a later token j in layer l. A is
 the attention after the softmax, L the logit of the headline layer's probe. Wang et al. (arXiv
 2305.14160) define this flow. arXiv 2601.07422 uses it, but its L is not known. The control is
-the flow from as many random question tokens to the same answer tokens.
+the flow from an equal number of random question tokens to the same answer tokens.
 """
 
 from typing import Literal

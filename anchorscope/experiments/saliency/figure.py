@@ -84,7 +84,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """Return the rows at the read-out that count at least one sample."""
+    """Return the rows at the read-out, except rows that count no sample."""
     rows = data.shown(table, request, COLUMNS)
     return rows[rows["n_paired"] > 0]
 
@@ -97,7 +97,7 @@ def _unit(rows: pd.DataFrame) -> str:
 def _caption(
     rows: pd.DataFrame, what: str, request: Request, intervals: str = say.clustered
 ) -> Caption:
-    """Write the caption: the drawn quantity, n, AUCs and their limits."""
+    """Write the caption: the drawn quantity, n, the AUCs, and caveats about them."""
     whole = rows[rows["anchor"] == "all"]
     sizes = whole.groupby(["model", "dataset"])[["n", "n_paired"]].max()
     loss = CROSS_ENTROPY if _unit(rows) == UNITS["probe"] else ""

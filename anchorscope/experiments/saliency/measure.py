@@ -26,7 +26,7 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 GRAPH = 8
-"""Batches are this many times smaller, because gradients need memory."""
+"""Batches are this many times smaller than in other passes, because gradients need memory."""
 BEHIND_ANSWER = ("last_answer", "final")
 """Positions that can read the answer. Flow to the answer cannot affect earlier positions."""
 
@@ -108,7 +108,7 @@ def _passed(
             loss,
             attentions[: layer + 1],
             retain_graph=True,
-            # in parallel blocks the MLP does not read its own block's attention
+            # in parallel blocks, the MLP does not read its block's attention: that gradient is 0
             materialize_grads=True,
             allow_unused=True,
         )

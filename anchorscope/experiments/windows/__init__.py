@@ -1,6 +1,6 @@
 """Windows: block E_Q in a few layers at a time, to see in which layers the question is read.
 
-The control blocks as many other question tokens in the same window.
+The control blocks an equal number of other question tokens in the same window.
 """
 
 from pydantic import Field

@@ -1,7 +1,7 @@
-"""Picture of windows: a heat map of the window blocked against the layer read.
+"""Picture of windows: a heat map by blocked window (x) and by the layer that the probe reads (y).
 
-All answers are drawn together, because groups by the knockout's flips share passes with most
-windows.
+All answers are drawn together. Groups by the knockout's flips would not be independent of windows,
+because the knockout blocks the same tokens in all layers, those of each window included.
 """
 
 from functools import partial
@@ -26,7 +26,7 @@ NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
 HEIGHT = 1.5
 """Height of a panel, relative to other small panels."""
 CELL = (18, 12)
-"""Smallest width and height of a cell that can hold a number, in CSS pixels."""
+"""Smallest width and height of a heat map's cell that can hold a number, in CSS pixels."""
 TIPS = {
     **draw.LAYER, "cut": ("layers blocked", ""), "value": ("exact − random, points", ".1f"),
     **draw.INTERVAL,
@@ -35,7 +35,7 @@ TIPS = {
 
 @as_chart
 def contrast(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw flips under exact minus under random tokens, in one panel per cell."""
+    """Draw flips with exact minus flips with random tokens blocked, in one panel per cell."""
     rows = all_answers(data.shown(table, request, COLUMNS))
     rows = rows[rows["layer"] >= rows["first"]]  # layers that the window can affect
     layout = by_cell(request)
