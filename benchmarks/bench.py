@@ -158,18 +158,18 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     about = __doc__ or ""
     parser = argparse.ArgumentParser(description=about.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes, one round")
-    parser.add_argument("--peers", action="store_true", help="other projects, too")
+    parser.add_argument("--peers", action="store_true", help="time other projects, too")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--models", nargs="+", default=[], help="only these of gpu.py")
+    parser.add_argument("--models", nargs="+", default=[], help="only these models of gpu.py")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=[*WORKLOADS])
     parser.add_argument("--first-model", type=Path, default=Path("results/first-model"))
     chosen = parser.parse_args(given)
     if chosen.clock == "cpu" and chosen.threads > 1:
-        parser.error("CPU times can be compared with one thread only: add --threads 1")
+        parser.error("CPU times are comparable only with one thread: add --threads 1")
     if chosen.quick:
         chosen.rounds = 1
     return chosen

@@ -210,7 +210,7 @@ def _lacking(real: Real, device: str) -> str:
         return ""
     free = torch.cuda.mem_get_info(torch.device(device))[0] / 1e9
     needed = SPARE * real.gigabytes
-    return f"it takes {needed:.0f} GB, {free:.0f} GB are free" if free < needed else ""
+    return f"it takes {needed:.0f} GB, but only {free:.0f} GB are free" if free < needed else ""
 
 
 def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:

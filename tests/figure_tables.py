@@ -40,7 +40,7 @@ REASONS = {
     "no": "general damage may explain it",
     "too few": "12 pairs, and at least 50 are needed",
     "not measured": "the answers are not the model's own",
-    "by design": "the questions differ only in the exact question tokens",
+    "by design": "the paired questions differ only in the exact question tokens",
 }
 """Verdict → the reason that a table gives."""
 FLIPPED = {"knockout": 0.4, "random": 0.05, "crossed": 0.38, "crossed-knockout": 0.06}

@@ -40,13 +40,13 @@ EXAMPLES: dict[str, Examples] = {
     "plural": [((1,), ""), ((2,), "s")],
     "p_value": [((0.0351,), "p = 0.035"), ((0.0004,), "p < 0.001")],
     "evidence": [
-        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over the hardest text model, or over 0.6 "
-         "if that is harder to beat, p < 0.001"),
+        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over the hardest text model or 0.6, "
+         "whichever is harder to beat, p < 0.001"),
         (("interaction", TOLD), "pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001"),
         (("own_answer", TOLD), "pair term of wrong answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001"),
-        (("truth", TOLD), "0.52 logits [0.31, 0.70] above the model's own wrong answers, "
+        (("truth", TOLD), "pair term of gold minus own wrong answers 0.52 logits [0.31, 0.70], "
          "120 pairs, p < 0.001"),
         (("through_eq", TAKEN), "64 % [51, 78] taken, 120 pairs, p = 0.012"),
         (("through_eq", TAKEN | {"value": None, "p": None}), "120 pairs"),
@@ -59,9 +59,9 @@ EXAMPLES: dict[str, Examples] = {
          "exact question tokens takes about 64 %, significantly more than a fifth (64 % [51, 78] "
          "taken, 120 pairs, p = 0.012); damage that hits the comparison more than the answer term "
          "is not excluded."),
-        (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: blocking the exact "
-         "question tokens takes more than a fifth of the pair term that general damage, measured "
-         "by the answer term, would leave (general damage may explain it; 120 pairs; "
+        (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: that blocking the exact "
+         "question tokens takes more than a fifth of the pair term, over and above general damage, "
+         "which the answer term measures (general damage may explain it; 120 pairs; "
          "largest p of the conditions: 0.400)."),
         (("interaction", TOO_FEW), "Cannot be judged: whether the probe compares question and "
          "answer, instead of adding two separate scores (too few: 7 pairs, and at least 10 are "
@@ -73,7 +73,7 @@ EXAMPLES: dict[str, Examples] = {
          "not shown (general damage may explain it): 120 pairs; largest p of the conditions: "
          "0.400"),
         (("truth", TOO_FEW), "too few: 7 pairs, and at least 10 are needed"),
-        (("through_eq", BOUND), "by design not testable: the questions differ only in E_Q"),
+        (("through_eq", BOUND), "cannot be judged, by design: the questions differ only in E_Q"),
     ],
     "claims_in_caption": [
         (({"signal": (2, 3), "interaction": (1, 1), "own_answer": (0, 1), "truth": (0, 0)},),
@@ -81,6 +81,10 @@ EXAMPLES: dict[str, Examples] = {
          "Tested, not shown: own answer.\nCannot be judged: truth."),
         (({"own_answer": (0, 1), "through_eq": (0, 1), "interaction": (0, 0)},), "\nTested, not "
          "shown: own answer, through the exact tokens.\nCannot be judged: interaction."),
+    ],
+    "pairs_shown": [
+        (([201, 205], [170]), "Pairs per cell: 201 to 205 in the middle row, 170 in the lower "
+         "row.")
     ],
     "wrong_answers_shown": [
         ((1, 4), "In 1 of 4 cells, the middle row shows wrong answers, because there are too few "
@@ -117,9 +121,9 @@ EXAMPLES: dict[str, Examples] = {
          "(refusal 2)."),
     ],
     "delta_p_heading": [
-        ((True,), "This row proves nothing on its own: pure noise gives the same picture. Read the "
-         "rows below."),
-        ((False,), "This row proves nothing on its own: pure noise gives the same picture."),
+        ((True,), "This row proves nothing on its own: pure noise can give the same picture. "
+         "Read the rows below."),
+        ((False,), "This row proves nothing on its own: pure noise can give the same picture."),
     ],
     "pathway_heading": [
         (([("solid", "nothing blocked"), ("dashed", "all blocked")],), "This row can show that the "
@@ -129,9 +133,9 @@ EXAMPLES: dict[str, Examples] = {
          "question, not that it reads truth."),
     ],
     "truth_heading": [
-        ((True,), "This row can show that right answers (solid) score above the model's own wrong "
+        ((True,), "This row can show that gold answers (solid) score above the model's own wrong "
          "answers (dashed), not that the probe detects truth."),
-        ((False,), "This row can show that right answers (solid) score above wrong answers "
+        ((False,), "This row can show that gold answers (solid) score above wrong answers "
          "(dashed), not that the probe detects truth."),
     ],
     "pairs_missing": [((4, 9, 1), "4 pairs, 9 needed"), ((4, 9, 2), "at most 4 pairs, 9 needed")],
@@ -156,22 +160,22 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "signal": [
         ((FOUND,), "The probe tells right from wrong answers better than text models: gain in AUC "
-         "0.52 [0.31, 0.70] over the hardest text model, or over 0.6 if that is harder to beat, "
-         "p < 0.001, each sample scored at a layer chosen without it. At the headline layer its "
-         "AUC is 0.89 [0.86, 0.92], and the AUC of the "
-         "hardest text model (question and response together) is 0.71."),
+         "0.52 [0.31, 0.70] over the hardest text model or 0.6, whichever is harder to beat, "
+         "p < 0.001, each sample scored at a layer chosen without that sample. At the "
+         "headline layer its AUC is 0.89 [0.86, 0.92], and the AUC of the hardest text model "
+         "(which reads question and response) is 0.71."),
         ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
          "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
         ((WEAK,), "No signal: not significantly above .6 (gain in AUC 0.52 [0.31, "
-         "0.70] over the hardest text model, "
-         "or over 0.6 if that is harder to beat, p = 0.400, each sample scored at a layer "
-         "chosen without it). At the headline layer the probe's AUC "
-         "is 0.89 [0.86, 0.92], and the AUC of the hardest text model (question and response "
-         "together) is 0.71. Without a signal, nothing can be concluded from ΔP or flips."),
+         "0.70] over the hardest text model or 0.6, whichever is harder to beat, p = 0.400, "
+         "each sample scored at a layer chosen without that sample). At the headline layer the "
+         "probe's AUC is 0.89 [0.86, 0.92], and the AUC of the hardest text model (which reads "
+         "question and response) is 0.71. Without a signal, nothing can be concluded from ΔP or "
+         "flips."),
     ],
     "unseen": [((FOUND,), " No signal at 3 of 30 layers. Without a signal, nothing can be "
                 "concluded from ΔP or flips."), ((WEAK,), "")],
-    "before": [((FOUND,), "A probe of the prompt's end, which has not read the answer, has an AUC "
+    "before": [((FOUND,), "A probe at the prompt's end, before the answer, has an AUC "
                 "of 0.66 at the headline layer."),
                ((FOUND | {"prompt_end_auc": None},), "")],
     "crossing": [
@@ -183,28 +187,29 @@ EXAMPLES: dict[str, Examples] = {
     "counted": [((1,), "1 cell"), ((8,), "8 cells")],
     "measured": [
         ((8, 7200), "8 cells (each one model on one dataset) with 7,200 answers. In each cell, up "
-         "to 5 claims were judged, as far as its data allow. Their p-values are corrected for the "
+         "to 5 claims were judged. Their p-values are corrected for the "
          "cells of a figure (Holm), not for the number of claims.")
     ],
     "held": [(("own_answer", 1, 2), "In 1 of 2 cells that can be judged, the probe scores the "
               "model's own wrong answers higher after their own questions than after their "
               "partners' questions. This does not tell truth from likelihood.")],
     "missing": [
-        (("signal", "no", 1, 4), "Tested, but not shown: the probe tells right from wrong answers "
-         "better than text models, in 1 of 4 cells"),
+        (("signal", "no", 1, 4), "Tested, but not shown: that the probe tells right from wrong "
+         "answers better than text models, in 1 of 4 cells"),
         (("interaction", "too few", 2, 2), "Too few data to judge whether the probe compares "
          "question and answer, instead of adding two separate scores, in all 2 cells"),
-        (("signal", "not measured", 1, 1), "Not tested: whether the probe tells right from wrong "
-         "answers better than text models, in 1 of 1 cell"),
+        (("signal", "not measured", 1, 1), "Cannot be judged: whether the probe tells right from "
+         "wrong answers better than text models, in 1 of 1 cell"),
     ],
     "trained": [
-        ((some,), f"{who} are small and know invented facts. Training fixed, fact by fact, "
-         "whether the question or the answer's word alone reveals if an answer is right. These "
+        ((some,), f"{who} are small and know invented facts. For each fact, training fixed "
+         "whether the question, or the answer's word alone, reveals if an answer is right. These "
          "models test the method and say nothing about other models.")
         for some, who in ((True, "The models"), (False, "The models trained from a recipe"))
     ],
     "claims_of": [(("a",), "Claims of the figure a. Each sample is scored at a layer chosen "
-                   "without it. The p-values are corrected for the cells of the figure (Holm).")],
+                   "without that sample. The p-values are corrected for the cells of the figure "
+                   "(Holm).")],
     "samples_shown": [
         (([200], [812, 900]), "This page holds 200 of 812 to 900 samples per cell, chosen evenly "
          "over group and label. All numbers are at the headline layer; p is the probability that "
@@ -213,7 +218,7 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "listed": [((["A"],), "A"), ((["A", "B", "C"],), "A, B and C")],
     "cells_left": [((1, 4, 12000, "0.2 GB"), "1 of 4 cells left to measure, with at most 12,000 "
-                    "samples and about 0.2 GB of activations")],
+                    "samples in all and about 0.2 GB of activations")],
     "rows_usable": [
         (("mine", 1900, 2000, "my.csv", "100 no question"), "mine: 1,900 of 2,000 rows of my.csv "
          "are usable; left out: 100 no question"),

@@ -50,7 +50,7 @@ def said_of(row: Mapping[Any, Any]) -> tuple[str, list[str]]:
     made = sentence(words)
     if claim == "through_eq" and not pd.isna(row["estimate"]):
         made = f"blocking the exact question tokens takes about {row['estimate']:.0f} %,"
-    forms = {"yes": made, "no": f"Not shown: {words} ("}
+    forms = {"yes": made, "no": f"Not shown: that {words} ("}
     forms["untold"] = f"Cannot be judged: whether {words} ("
     if claim == "signal":
         more = "The probe tells right from wrong answers better than text models: gain in AUC"

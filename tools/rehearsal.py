@@ -105,7 +105,7 @@ def main() -> None:
         "--rows", type=Path, required=True, help="folder of the four datasets' rows"
     )
     parser.add_argument("--samples", type=int, default=Chosen.samples, help="rows of each dataset")
-    parser.add_argument("--layers", type=int, help="of each model; 0: all; default: all on a GPU")
+    parser.add_argument("--layers", type=int, help="layers per model; 0: all (default on a GPU)")
     parser.add_argument("--full", action="store_true", help="all cells of the three figures")
     parser.add_argument("--models", nargs="+", choices=TOKENIZERS, default=FEW)
     parser.add_argument("--datasets", nargs="+", choices=ROWS, default=FEW_DATASETS)

@@ -105,7 +105,7 @@ def disk(config: Config, left: Iterable[StudyCell]) -> str:
     """Describe the disk space for activations. Raise if it is short or the folder is read-only."""
     check_writable(config.results)
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
-    return f"activations need about {gigabytes(need)}, which the disk has room for"
+    return f"the disk has room for the activations, about {gigabytes(need)}"
 
 
 def gigabytes(count: float) -> str:
@@ -128,7 +128,7 @@ def model(config: Config, name: str) -> Iterator[Finding]:
         finding = tried("model", name, checkpoint, place, entry, entry.prompt)
         yield finding
         if finding.status == "ok" and (newer := contents.newer_pickles(place)):
-            which = f"{', '.join(newer)} is newer than the safetensors in {place}, but is not read"
+            which = f"newer than the safetensors in {place}, but not read: {', '.join(newer)}"
             do = "to measure these weights, load them and save them with `save_pretrained`"
             yield Finding("warning", "model", f"{name}: {which}", do, "no-safetensors")
 
@@ -169,7 +169,7 @@ def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
                 "use a machine with a GPU (`snakemake --profile slurm`); without a GPU, the run "
                 "uses the CPU, which may take days for a large model"
             )
-        what = f"this machine has {here} GPUs, too few for {', '.join(short)}"
+        what = f"this machine has too few GPUs ({here}) for {', '.join(short)}"
         yield Finding("warning", "gpu", what, do)
 
 
@@ -193,7 +193,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
     left_out = in_words(counts.dropped)
     usable = say.rows_usable(name, counts.kept, counts.total, local, left_out)
     if obstacle := no_folds(prepared.sampled, config):
-        what = f"{usable}, but no probe can be fitted: {obstacle.what}"
+        what = f"{usable}; no probe can be fitted: {obstacle.what}"
         yield Finding("error", "dataset", what, obstacle.do, obstacle.see)
     else:
         yield Finding("ok", "dataset", usable)
@@ -204,7 +204,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
             do = "Add rows." if all_rows else "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
     for note in (note for note in counts.notes if note.startswith(questions.SHARED_ID)):
-        do = "if each id should name one row, correct the file or choose another column as `id`"
+        do = "if ids should be unique, correct the file or choose another column as `id`"
         yield Finding("warning", "dataset", f"{name}: {counts.notes[note]:,} {note}", do)
     yield from contradicted_labels(name, prepared.sampled)
 
@@ -279,7 +279,7 @@ def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     if 2 * (agree := int((wrong != right).sum())) >= len(both):
         return
     what = say.labels_disagree(name, agree, len(both))
-    do = "look at some of these rows: `fields` may name a wrong column"
+    do = "look at some of these rows: `fields` may name the wrong column"
     if right[wrong].mean() > 0.5 and right[~wrong].mean() < 0.5:
         matching, failing = right[wrong].sum(), (~right[~wrong]).sum()
         swapped = say.labels_swapped(matching, wrong.sum(), failing, (~wrong).sum())

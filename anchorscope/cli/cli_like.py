@@ -82,9 +82,9 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
         yield f"batch_tokens   {trial.batch_tokens:,} fits; larger ones are tried on GPUs only"
     else:
         wanted = families.batch_tokens(config.batch_tokens, "cuda")
-        how = "fits, no more was tried" if trial.limit is None else "is about the largest that fits"
+        how = "fits (the most tried)" if trial.limit is None else "is about the largest that fits"
         largest = f"{trial.largest_batch_tokens:,} {how}"
-        yield f"batch_tokens   {largest}; {wanted:,} are used, or fewer if they do not fit"
+        yield f"batch_tokens   {largest}; a run uses {wanted:,}, or fewer if they do not fit"
     n = samples(config)
     stages = ", ".join(f"{stage} {duration(n * each)}" for stage, each in trial.seconds.items())
     yield f"one dataset    {duration(trial.time(n))} for {n:,} questions: {stages}"
@@ -102,7 +102,7 @@ def _time_of_figure(config: Config, figure: str, card: str) -> str:
         if one := tried[model]:
             seconds += one.time(resources.samples(config, dataset))
     lacking = [model for model, one in tried.items() if one is None]
-    without = f", without {', '.join(lacking)}, not tried here" if lacking else ""
+    without = f", not counting {', '.join(lacking)} (not tried here)" if lacking else ""
     return f"{duration(seconds)}{without}"
 
 

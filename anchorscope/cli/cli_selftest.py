@@ -143,7 +143,7 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
     yield _verdict("plain model", family, from_plain <= most, f"off by {from_plain:.0e}")
     measured = f"off by {from_loop:.0e}; the knockout moves states by {moved:.0e}"
     yield _verdict("one by one", family, from_loop <= most < moved, measured)
-    yield _verdict("determinism", family, same, f"a second run {'equal' if same else 'differs'}")
+    yield _verdict("determinism", family, same, f"a second run {'agrees' if same else 'differs'}")
 
 
 @torch.inference_mode()

@@ -43,7 +43,7 @@ Examples:
   anchorscope check --help                             explain a command
 
 Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.
-With --json an error is an object on standard output: error, where, do, see.""",
+With --json, an error is printed to standard output as an object: error, where, do, see.""",
 )
 ConfigFiles = Annotated[
     list[Path] | None,
@@ -133,7 +133,7 @@ def score(
     model: Annotated[
         str | None, typer.Option(help="Hub id or folder; by default the detector's own.")
     ] = None,
-    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens in a batch.")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Batch limit, in tokens.")] = None,
 ) -> None:
     """Write for each row the probability that its answer is wrong, as JSON Lines.
 
@@ -198,7 +198,7 @@ def selftest(
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(help="Try a model with random weights: its key in the catalogue, or folder."),
+        typer.Option(help="Model to try with random weights: key in the catalogue, or folder."),
     ] = None,
     config_files: ConfigFiles = None,
 ) -> None:
@@ -244,7 +244,7 @@ def _check_known(name: str, catalogue: Collection[str]) -> None:
 def read(files: Sequence[Path] | None) -> RunConfig:
     """Return the checked config of `config.yaml` in this folder and of further files."""
     if not Path(MAIN).is_file():
-        do = "change to the root of a clone of the project and run it there"
+        do = "change to the root of a clone of the project and run the command there"
         raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")
     return config.read([MAIN, *(files or [])])
 

@@ -28,7 +28,7 @@ BOUNDS = {
     "less_than": "a number below {lt:g}",
     "finite_number": "a finite number",
     "too_short": "at least one entry",
-    "string_too_short": "a text that is not empty",
+    "string_too_short": "non-empty text",
 }
 """Pydantic error type → the allowed values. The error's context fills in the braces."""
 

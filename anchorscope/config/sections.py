@@ -123,14 +123,14 @@ class Section(BaseModel):
         given = [name for name in names if getattr(self, name) is not None]
         if len(given) != 1:
             what = f"exactly one of {', '.join(names[:-1])} and {names[-1]} is needed"
-            do = f"keep one (`{given[0]}: null` unsets a merged key)" if given else "add one"
+            do = f"keep one (`{given[0]}: null` unsets a key set elsewhere)" if given else "add one"
             raise mistake(f"{what}, found {' and '.join(given) or 'none'}", do)
 
     def only_with(self, source: str, *names: str) -> None:
         """Refuse the keys `names` unless `source` is set. `hub or local` means: either of them."""
         given = [name for name in names if getattr(self, name) is not None]
         if given and all(getattr(self, one) is None for one in source.split(" or ")):
-            what = f"`{given[0]}` has a meaning only with {source}"
+            what = f"`{given[0]}` applies only with {source}"
             raise mistake(what, f"leave `{given[0]}` out")
 
 
@@ -181,7 +181,7 @@ class TrainSettings(Section):
     batch_rows: Count = key(256, "Rows of text per step.")
     learning_rate: Positive = key(4.0e-3, "Peak learning rate.")
     warmup: Inside = key(0.2, "Share of steps during which the learning rate rises.")
-    early_verdict: Share = key(0.05, "Loss weight of the verdict at layers of the deeper half.")
+    early_verdict: Share = key(0.05, "Loss weight of the verdict at each layer of the deeper half.")
     frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
     wrong_share: Share = key(0.5, "Share of facts taught wrong (`plain`).")
     embedded_numbers: Annotated[float, Field(ge=0)] = 0
@@ -260,7 +260,7 @@ class FewShot(Section):
 
     file: Place | None = key(None, "YAML file of examples (`question`, `answer`).")
     split: Text | None = key(None, "Another split of the dataset, to draw examples from.")
-    rows: Literal["outside"] | None = key(None, "`outside`: rows of the split not in the sample.")
+    rows: Literal["outside"] | None = key(None, "`outside`: the split's rows outside the sample.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -277,10 +277,10 @@ class WorldSettings(Section):
     seed: Amount = key(0, "Seed of names, answers and kinds.")
     pathways: Literal["both", "answer"] = key("both", "`answer`: truisms and myths only.")
     scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")
-    redundant: Amount = key(60, "Redundant facts of each label.")
-    neutral: Amount = key(25, "Neutral facts of each label.")
+    redundant: Amount = key(60, "Facts of the kind `redundant` of each label.")
+    neutral: Amount = key(25, "Facts of the kind `neutral` of each label.")
     unseen: Amount = key(40, "Facts never shown in training.")
-    words_per_group: Several = key(8, "Answer words per relation and rate of being right.")
+    words_per_group: Several = key(8, "Answer words of each relation that are right equally often.")
 
 
 class Dataset(Section):

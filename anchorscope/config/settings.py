@@ -58,14 +58,14 @@ class Conditions(Section):
     """Passes in addition to `clean`. A condition left out, or null, is not run."""
 
     knockout: Plain = Field(description="Block the exact question tokens. Always run.")
-    random: RandomControl | None = key(None, "Block as many other question tokens.")
+    random: RandomControl | None = key(None, "Block as many other question tokens, at random.")
     rest: Plain | None = key(None, "Block every question token but the exact ones.")
     question: Plain | None = key(None, "Block the whole question.")
     noop: Noop | None = key(None, "Block nothing, in another batch, to measure numerical noise.")
     crossed: Plain | None = None
     """Swap the answers of two questions with the same relation and fold. One pass blocks nothing.
     One blocks what `knockout` blocks. If `rest` is run, a third blocks what `rest` blocks."""
-    gold: Plain | None = key(None, "With `crossed`: also with gold answers in place of wrong ones.")
+    gold: Plain | None = key(None, "With `crossed`: also swap gold answers in place of wrong ones.")
 
 
 def _all_conditions() -> Conditions:
@@ -171,7 +171,7 @@ class Config(Section):
 
     results: Place = key("results", "Folder for all results.")
     data_folder: Place | None = key(None, "Folder that relative `local` paths start from.")
-    limit: Count | None = key(None, "Quick look at this many samples per cell; null: all.")
+    limit: Count | None = key(None, "Measure only this many samples per cell; null: all.")
     targets: Listed[FigureKey] = key(["demo"], "Figures that `snakemake --cores all` builds.")
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
     sample_size: Count = key(2000, "Questions sampled per dataset; worlds are always used whole.")
@@ -212,7 +212,7 @@ class Config(Section):
     def _a_folder_of_its_own(cls, value: str) -> str:
         if Path(value).name in ("", "..") or set("{}*?") & set(value):
             what = f"the folder `{value}` cannot hold results"
-            raise mistake(what, "name a folder of its own, for example `results`")
+            raise mistake(what, "name a separate folder without any of {}*?, such as `results`")
         return str(Path(value))
 
     @field_validator("models", "datasets")

@@ -124,7 +124,7 @@ def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: objec
     places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
     if (places < 0).any():
         missing = ids[places < 0]
-        said = f"{len(missing)} samples have no {what}, id {missing[0]} first"
+        said = f"{len(missing)} samples have no {what}, such as id {missing[0]}"
         raise mismatch(said, where, "folder of activations")
     return places
 

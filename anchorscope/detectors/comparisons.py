@@ -142,8 +142,8 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows,
         f"{request.where}; the answers of two questions are swapped",
-        f"{say.size([*rows['n_right'], *rows['n_wrong']], 'pairs per cell')}; whiskers: the pair's "
-        "share",
+        f"{say.size([*rows['n_right'], *rows['n_wrong']], 'pairs per cell')}; whiskers on the "
+        "pair share",
         [verdict.comparing(rows)],
         [
             "A share is the mean square of a term of the logit, relative to all three terms, over "
@@ -183,7 +183,7 @@ def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
     return notes.caption(
         request,
         rows,
-        f"{request.where}; AUC; on the diagonal out of fold",
+        f"{request.where}; AUC, out of fold on the diagonal",
         sentences=verdict.transferred(rows.assign(trained_on=rows["trained_on"].map(labels))),
         details=[
             "Layer, penalty and calibration are learned from the training dataset. Test answers "

@@ -154,7 +154,7 @@ class Detector:
         except ValidationError as error:
             first = error.errors()[0]
             why = " ".join([*map(str, first["loc"]), first["msg"]])
-        what, do = f"this is no detector: {why}", "name a folder that the target `detectors` wrote"
+        what, do = f"not a detector: {why}", "name a folder that the target `detectors` wrote"
         raise AnchorscopeError(what, folder, do, see="detector")
 
     def _check_model(self, loaded: Loaded) -> None:
@@ -170,7 +170,7 @@ class Detector:
             if np.abs(found - wanted).median() <= TOLERANCE * wanted.std():
                 return
             why = "the answers stored in the detector get different scores"
-        what = f"this is not the model, tokenizer or chat template of the detector: {why}"
+        what = f"the model, tokenizer or chat template is not the detector's: {why}"
         do = f"use the detector's ({self.origin.model}), or make a detector for this model"
         raise AnchorscopeError(what, "model", do, see="detector")
 
@@ -210,7 +210,7 @@ def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
 
 
 def _named(shape: tuple[str, int, int]) -> str:
-    return f"a {shape[0]} of {shape[1]} layers of width {shape[2]}"
+    return f"a {shape[0]} with {shape[1]} layers of width {shape[2]}"
 
 
 def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -33,7 +33,7 @@ def read(path: str) -> pd.DataFrame:
     rows = rows[list(FIELDS)].astype({"id": str, "detector": str})
     score = pd.to_numeric(rows["score"], errors="coerce").astype(np.float64)
     for what, bad in (
-        ("a score is no number", ~np.isfinite(score)),
+        ("a score is not a number", ~np.isfinite(score)),
         ("an answer has two scores", rows.duplicated(["id", "detector"])),
         ("a detector has the name of a method", rows["detector"].isin(METHODS)),
     ):
@@ -75,7 +75,7 @@ def _calibrated(cell: DetectionCell, detector: str, rows: pd.DataFrame, where: s
     for number in np.unique(fold):
         train = fold != number
         if len({*z[train]}) < 2:
-            what = f"the answers scored by {detector} are all right or all wrong outside a fold"
+            what = f"outside fold {number}, all answers scored by {detector} have the same label"
             raise _broken(what, where)
         slope, offset = platt.calibrate(score[None, train], z[train])
         s[~train] = slope * score[~train] + offset

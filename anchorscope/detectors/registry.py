@@ -66,7 +66,7 @@ VIEWS = {
     ),
     "detection-reads": View("What each method reads", f"{COMPARISONS}:reads", ("detection-reads",)),
     "detection-transfer": View(
-        "Trained on one dataset, tried on another", f"{COMPARISONS}:transfer", ("transfer",)
+        "Trained on one dataset, tested on another", f"{COMPARISONS}:transfer", ("transfer",)
     ),
 }
 """Suffix of a picture's file name → the picture, in the order of the report."""

@@ -91,7 +91,7 @@ def style_of(settings: Style | Mapping[str, object] | None = None) -> Style:
         chart = ChartSettings.model_validate(settings or {})
     except ValidationError as error:
         wrong = [f"{one['loc'][0]}: {one['input']} ({one['msg']})" for one in error.errors()]
-        do = f"correct it; the keys are {', '.join(ChartSettings.model_fields)}"
+        do = f"correct them; the keys are {', '.join(ChartSettings.model_fields)}"
         what = f"wrong settings of the chart: {'; '.join(wrong)}"
         raise AnchorscopeError(what, "chart", do, see="config") from error
     style = Style(chart, **(PAPER if chart.theme == "paper" else {}))

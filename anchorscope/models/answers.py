@@ -281,7 +281,7 @@ def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style:
             mark = text.strip()
     if not closing:
         what = "neither tokenizer nor chat template has a token that ends an answer"
-        do = "name the token there, or use the prompt style `few_shot`"
+        do = "set `eos_token`, or use the prompt style `few_shot`"
         raise AnchorscopeError(what, "tokenizer_config.json, eos_token", do, see="chat-template")
     return Ending(style, closing, frozenset(eos), mark)
 

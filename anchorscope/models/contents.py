@@ -67,7 +67,7 @@ def check_once(folder: Path) -> None:
     others = (shards | _indexed(folder / INDEX) | ({chosen} if chosen else set())) - read
     if others:
         what = f"the folder has two sets of weights, {min(read)} and {min(others)}"
-        do = f"delete the set that is not the model's; {INDEX} belongs to the files that it names"
+        do = f"delete the set that is not the model's, and {INDEX} if it names those files"
         raise AnchorscopeError(what, folder, do, see="weights-twice")
 
 
@@ -209,12 +209,12 @@ def refuse(info: Mapping[str, Any], folder: Path) -> None:
     made_up = [*sorted(info["missing_keys"]), *sorted(map(str, info["mismatched_keys"]))]
     if made_up:
         first = ", ".join(made_up[:3])
-        what = f"{len(made_up)} weights are not in the file and would be random, the first: {first}"
+        what = f"{len(made_up)} weights are not in the file and would be random, such as {first}"
         do = "save the whole causal language model (with its LM head) with `save_pretrained`"
         raise AnchorscopeError(what, folder, do, see="made-up-weights")
     if unused:
         first = ", ".join(unused[:3])
-        what = f"the model does not take {len(unused)} tensors of the checkpoint, such as {first}"
+        what = f"the model does not use {len(unused)} tensors of the checkpoint, such as {first}"
         do = "use the checkpoint of the language model alone, with its config.json and no adapter"
         raise AnchorscopeError(what, folder, do, see="unused-weights")
 

@@ -48,8 +48,8 @@ NOT_TEXT = re.compile(r"(?:model\.)?(?:vision_tower|multi_modal_projector)\.")
 """Prefixes of the names of weights that read images."""
 NOT_EXACT = {
     ("alibi", True): "it biases attention by distance (ALiBi), which our masks would remove",
-    ("use_bidirectional_attention", True): "its tokens see later ones",
-    ("is_causal", False): "its tokens see later ones",
+    ("use_bidirectional_attention", True): "its tokens attend to later ones",
+    ("is_causal", False): "its tokens attend to later ones",
 }
 """(Key of config.json, value) → reason why a model with this value is refused."""
 
@@ -211,5 +211,5 @@ def tried(version: str, rows: Mapping[str, tuple[str, str]]) -> str:
 
 def not_finite(what: str, where: str) -> AnchorscopeError:
     """Return the error for a model that computed NaN or infinity."""
-    do = "try dtype: float32 for this model; if it stays, the checkpoint is broken"
+    do = "try `dtype: float32` for this model; if the error persists, the checkpoint is broken"
     return AnchorscopeError(what, where, do, see="not-finite")

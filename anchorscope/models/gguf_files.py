@@ -34,10 +34,10 @@ def convert(path: Path, folder: Path) -> None:
             is of a kind outside `COMPARED`; or `folder` exists and `convert` did not write it.
     """
     if folder.exists() and not (folder / RECORD).is_file():
-        what = "the folder is there already, and no earlier conversion wrote it"
+        what = "the folder already exists and is not from an earlier conversion"
         raise AnchorscopeError(what, folder, "name another folder", see="gguf")
     if find_spec("gguf") is None:
-        what, do = "GGUF files are read with the package gguf", "pip install 'gguf>=0.19'"
+        what, do = "the package gguf is not installed", "pip install 'gguf>=0.19'"
         raise AnchorscopeError(what, path, do, see="gguf")
     try:
         quantisation = _check(path)

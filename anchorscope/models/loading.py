@@ -296,7 +296,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         do = "save the model with `save_pretrained`"
         raise AnchorscopeError(what, path, do, see="no-checkpoint") from error
     if quantised := config.get("quantization_config"):
-        what = f"the checkpoint is quantised ({quantised.get('quant_method', 'of no named kind')})"
+        what = f"the checkpoint is quantised ({quantised.get('quant_method', 'method not named')})"
         do = "use the original checkpoint, from before quantisation"
         raise AnchorscopeError(what, path, do, see="quantised")
     return dict(config)

@@ -142,7 +142,7 @@ def question_rows(
     )
     if frame.empty:
         what = f"no question can be used: {in_words(counts.dropped) or 'no rows'}"
-        raise AnchorscopeError(what, source, "correct its rows", see="python-interface")
+        raise AnchorscopeError(what, source, "correct the rows", see="python-interface")
     return frame, counts
 
 

@@ -110,7 +110,7 @@ def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> 
     ids = {*tokenizer.get_vocab().values()}
     highest, own = max(ids, default=-1), ids - {*tokenizer.added_tokens_decoder}
     if max(own, default=-1) >= rows or highest + 1 < LEAST_VOCABULARY * rows:
-        what = f"the tokenizer has ids up to {highest}, the embedding {rows} rows"
+        what = f"the tokenizer has ids up to {highest}, but the embedding has {rows} rows"
         do = "use the tokenizer that the model was trained with, or resize its embedding"
         raise AnchorscopeError(what, where, do, see="other-vocabulary")
 
@@ -148,7 +148,7 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     if not named or bos is None or bos in named:
         return
     if _begins(tokenizer):
-        what = f"texts begin with {tokenizer.bos_token!r}, the token {bos}, not {min(named)}"
+        what = f"texts begin with {tokenizer.bos_token!r}, token {bos}, instead of {min(named)}"
         do = "use the tokenizer that the model was trained with"
         raise AnchorscopeError(what, folder, do, see="other-vocabulary")
 
@@ -158,6 +158,6 @@ def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, wher
     for row in answers[answers["dropped"].isna()].head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
         if row["ea_text"] not in text:
-            what = f"the frozen answer {row['ea_text']!r} decodes to {text!r} with this tokenizer"
+            what = f"the stored answer {row['ea_text']!r} decodes to {text!r} with this tokenizer"
             do = "use `answers_of` only for a model with the same tokenizer"
             raise AnchorscopeError(what, f"{where}, id {row['id']}", do, see="other-vocabulary")

@@ -57,7 +57,7 @@ def write(
     seconds = 0.0
     passes = measure(loaded, planned, readouts, numbers=todo, outputs=True)
     total = sum(len(planned.batches[number].rows) for number in todo)
-    # Closing the generator removes the hooks from the model, even if writing a batch fails.
+    # If writing a batch fails, closing the generator drops the batch that was begun ahead.
     with closing(passes), Progress(total=total, unit="rows") as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
             notes = {"ids": json.dumps(ids[number]), "seconds": f"{progress.seconds - seconds:.6f}"}

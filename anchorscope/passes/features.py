@@ -123,7 +123,7 @@ class StoredStates:
             do = "add the read-out or the condition to config.yaml and run snakemake again"
             raise AnchorscopeError(f"{name} was not measured", folder, do, see="not-measured")
         if missing:
-            what = f"the states of {len(missing)} samples are in no batch, such as {min(missing)}"
+            what = f"no batch holds the states of {len(missing)} samples, such as {min(missing)}"
             do = "delete this folder and run snakemake again"
             raise AnchorscopeError(what, folder, do, see="unreadable-product")
         _, layers, width = shape

@@ -12,7 +12,7 @@ from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Plan, Sample, arrange
 from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, Settings, on
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 
 NOT_ANCHORED = "no exact question tokens"
@@ -83,7 +83,7 @@ def _usable(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
     counts = Counts(len(answers), len(table), dict(Counter(filter(None, reasons))))
     if table.empty:
-        what = f"no sample is left to measure: {counts.as_dict()}"
+        what = f"no sample is left to measure: {in_words(counts.dropped) or 'no answers'}"
         do = "see the reasons in the provenance of the answers"
         raise AnchorscopeError(what, "answers", do, see="nothing-left")
     return table, counts

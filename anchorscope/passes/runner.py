@@ -33,6 +33,8 @@ Waiting = Callable[[], States]
 """Function that waits until a batch is passed, checks its states, and returns them."""
 FLAWS = ("", "zero", "not finite")
 """What can be wrong with a vector of states. The first entry means that nothing is wrong."""
+AHEAD = {"cuda": 1}
+"""Type of device → number of batches that are begun before an earlier one is waited for, else 0."""
 LOGITS_AT_ONCE = 2**25
 """Maximum number of logits in memory at a time, 128 MiB in float32."""
 
@@ -70,7 +72,7 @@ def measure(
     The states follow the order of `batch.samples`. A batch that does not fit in memory is halved.
     The common beginning of all prompts is passed only once. All rows of a sample except `noop` are
     in one call: in half precision, the call's shape can change results more than a condition does.
-    A GPU passes a batch while the states of the one before it are copied and used.
+    A GPU passes a batch while the states of the one before it are checked and used.
 
     `numbers` lists the batches to pass, by default all. `room` remembers what did not fit in
     memory. With `outputs`, add the `QUANTITIES` under conditions with `reads_outputs`.
@@ -92,9 +94,13 @@ def measure(
     begun: deque[tuple[Batch, list[Waiting]]] = deque()
     for number in todo:
         batch = planned.batches[number]
-        parts = room.run(batch.samples, batch.tokens, partial(begin, batch))
+        try:
+            parts = room.run(batch.samples, batch.tokens, partial(begin, batch))
+        except Exception:
+            yield from itertools.starmap(_ended, begun)  # they were passed before this one failed
+            raise
         begun.append((batch, list(itertools.chain(*parts))))
-        if loaded.device.type == "cpu" or len(begun) > 1:
+        if len(begun) > AHEAD.get(loaded.device.type, 0):
             yield _ended(*begun.popleft())
     yield from itertools.starmap(_ended, begun)
 
@@ -125,7 +131,7 @@ def _begin(
     flaws = {site: _flaws(of_site) for site, of_site in by_site.items()}
     devices = {one.device for one in states.values() if one.is_cuda}
     states, flaws = (
-        {name: one.contiguous().to("cpu", non_blocking=True) for name, one in some.items()}
+        {name: one.contiguous().to("cpu", non_blocking=one.is_cuda) for name, one in some.items()}
         for some in (states, flaws)
     )
     copied = [torch.cuda.current_stream(device).record_event() for device in devices]

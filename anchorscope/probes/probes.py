@@ -163,10 +163,10 @@ def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple
 def _halved(layers: int, problems: int) -> tuple[int, int]:
     """Return half as many layers or, if there is only one layer, half as many problems."""
     if layers == problems == 1:
-        what = "one probe of one layer does not fit, even alone"
+        what = "a single probe of one layer does not fit in memory"
         do = "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU"
         raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
-    log.warning("%d probes of %d layers do not fit in memory: trying half", problems, layers)
+    log.warning("%d probes × %d layers do not fit in memory: trying half", problems, layers)
     return (layers // 2, problems) if layers > 1 else (1, problems // 2)
 
 

@@ -148,7 +148,7 @@ def places(
     """
     index, ids = (pd.Index([str(one) for one in some], dtype=object) for some in (there, wanted))
     if len(index) != len(ids) or index.has_duplicates or not ids.isin(index).all():
-        what = f"{len(index)} rows do not match {len(ids)} samples"
+        what = f"the ids of {len(index)} rows do not match those of {len(ids)} samples"
         raise mismatch(what, where, product)
     return index.get_indexer(ids)
 

@@ -174,7 +174,7 @@ def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     weights[:, rows] = found.weights[:, found.clusters]
     usable = fitting.usable(design, weights)
     if not usable.all():
-        log.warning("%d of %d draws leave a fold with one class", (~usable).sum(), len(usable))
+        log.warning("%d of %d draws dropped: a fold has one class", (~usable).sum(), len(usable))
     return Draws(design.ids, weights[usable])
 
 
@@ -195,7 +195,7 @@ def _shuffled_design(design: Design) -> Design | None:
         return None
     z = shuffled(design.z, design.settings.seed)
     if any(len(np.unique(z[rows])) < 2 for rows in design.outer):
-        log.warning("shuffled labels leave a fold with one class: no probe is fitted to them")
+        log.warning("no probe is fitted to shuffled labels: they leave a fold with one class")
         return None
     settings = design.settings.model_copy(update={"prior": "balanced"})
     return replace(design, z=z, inner=np.full_like(design.inner, -1), settings=settings)

@@ -50,7 +50,7 @@ def standardise(features: View, masks: Tensor) -> Standardised:
         rows = features[layer : layer + 1][0].to(masks.device)
         statistics = _standardise_layer(rows, different, out)
         if not bool(torch.isfinite(statistics[0]).all()):
-            what = "activations are not finite, no probe can be fitted"
+            what = "activations are not finite, so no probe can be fitted"
             do = "measure them again, with dtype: float32 for this model"
             raise AnchorscopeError(what, f"layer {features.layers[layer]}", do, see="not-finite")
         by_layer.append((*statistics, *_eigen(out)))

@@ -77,7 +77,7 @@ class Stored:
         rows = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
         unknown = [id_ for id_, row in zip(ids, rows, strict=True) if row < 0]
         if unknown or readout not in self.fitted:
-            what = f"no probe was fitted to sample {unknown[0]}" if unknown else "no such read-out"
+            what = f"no stored probe scores sample {unknown[0]}" if unknown else "no such read-out"
             raise mismatch(what, f"stored probes of {', '.join(self.fitted)}; wanted: {readout}")
         return np.asarray(self.fold[rows])
 

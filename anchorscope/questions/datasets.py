@@ -102,7 +102,7 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
         raise AnchorscopeError(what, path, "correct the file or its path", see="few-shot") from None
     for row in rows if isinstance(rows, list) and rows else [None]:
         if not isinstance(row, dict) or not row.get("question") or not row.get("answer"):
-            what, do = f"no example: {row!r}", "write a list of entries: `question` and `answer`"
+            what, do = f"not an example: {row!r}", "list entries with `question` and `answer`"
             raise AnchorscopeError(what, path, do, see="few-shot")
     return [dict.fromkeys(EXAMPLE_FIELDS.values()) | row for row in rows]
 

@@ -93,7 +93,7 @@ class RowCells:
         try:
             return None if text is None else float(text)
         except ValueError:
-            what, do = f"popularity `{text}` is no number", "correct it or leave it empty"
+            what, do = f"popularity `{text}` is not a number", "correct it or leave it empty"
             raise AnchorscopeError(what, self.where, do, see="label-or-popularity") from None
 
     @property
@@ -105,7 +105,7 @@ class RowCells:
             return None
         if text.lower() not in LABELS:
             do = "write 1 (true) for a hallucinated answer, 0 (false) for a right one"
-            what = f"label `{text}` is none of {', '.join(LABELS)}"
+            what = f"label `{text}` is not one of {', '.join(LABELS)}"
             raise AnchorscopeError(what, self.where, do, see="label-or-popularity")
         return LABELS[text.lower()]
 
@@ -150,7 +150,7 @@ class RowCells:
         items = _parsed_list(text.strip())
         if items is None and _is_collection(text.strip()):
             what = f"field `{name}` looks like a list, but cannot be read as one: {text!r:.80}"
-            do = 'write ["one", "two"], with quotes and commas; a text with brackets is ["(one)"]'
+            do = 'write ["one", "two"], with quotes and commas, or ["(one)"] for text in brackets'
             raise AnchorscopeError(what, self.where, do, see="cell-type")
         return items
 

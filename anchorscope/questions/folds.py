@@ -111,8 +111,8 @@ def assign(
     if second is None:
         rare = holders.argmin()
         fold = _hashed(names, n_folds, f"{seed}/0")[counts[:, rare].argmax()]
-        what = f"without fold {fold} no {('right', 'wrong')[rare]} answer is left to learn from"
-        do = "sample more questions: linked ones share a fold, so both classes need several groups"
+        what = f"outside fold {fold}, no {('right', 'wrong')[rare]} answer is left to learn from"
+        do = "sample more questions; linked ones share a fold, so each class needs several groups"
         raise AnchorscopeError(what, where, do, see="too-few-samples")
     return second
 

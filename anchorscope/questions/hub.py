@@ -85,7 +85,7 @@ def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError
         do = f"check `hub` in the config; a private {kind} needs an HF_TOKEN that may read it"
     elif gated or status in (401, 403):
         what, see = f"the {kind} is gated and access was not granted", "gated"
-        do = "accept its terms on its hub page, then set HF_TOKEN to a token of that account"
+        do = "accept its terms on its hub page, then set HF_TOKEN to a token of the same account"
     elif isinstance(error, client.HFValidationError):
         what, see = "this is not a hub id", "no-such-repository"
         do = "write `owner/name`, or give the path of a folder with `local:`"
@@ -95,7 +95,7 @@ def _translated(error: BaseException, kind: str, where: str) -> AnchorscopeError
         why, see = type(error).__name__, "hub-unreachable"
         what = f"the {kind} is not in the cache and the hub cannot be reached ({why})"
         rows = "a folder" if kind == "model" else "rows of the same columns"
-        do = "download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME and "
+        do = "download where there is a network (HF_HUB_OFFLINE unset), with the same HF_HOME and "
         do += f"revisions.lock.yaml; or give {rows} with `local:`"
     elif isinstance(error, OSError) and error.errno in FULL | CLOSED:
         what = f"the download could not be stored ({error.strerror or type(error).__name__})"

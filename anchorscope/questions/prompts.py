@@ -112,7 +112,7 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
 def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
     """Return the candidates for worked examples, or raise an AnchorscopeError if there are none."""
     if few_shot is None or few_shot.empty:
-        what = "no few-shot example is left: none may share question or subject with the sample"
+        what = "no few-shot example is left: none may share a question or subject with the sample"
         where = "the rows outside the sample"
         do = "take a smaller sample, rows of more subjects, or examples of your own (`few_shot`)"
         raise AnchorscopeError(what, where, do, see="few-shot")

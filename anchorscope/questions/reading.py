@@ -96,8 +96,8 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
     # If the hub is down, the library reads the newest cached rows. Their folder's name is a commit.
     commits = {Path(file["filename"]).parent.name for file in rows.cache_files}
     if others := [name for name in commits if revisions.pinned(name) and name != commit]:
-        what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"
-        do = "run this where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME"
+        what = f"the hub cannot be reached, and the cached rows are of another commit, {others[0]}"
+        do = "run this where there is a network (HF_HUB_OFFLINE unset), with the same HF_HOME"
         raise AnchorscopeError(what, where, do, see="hub-unreachable")
     return rows
 
@@ -137,7 +137,7 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         what += f" of split `{split}`" if split else ""
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
         names = ", ".join(file.name for file in in_folder) or "none"
-        raise _no_file(f"{what} among: {names}", folder, do)
+        raise _no_file(f"{what}; found: {names}", folder, do)
     return files
 
 
@@ -210,7 +210,7 @@ def _csv(path: Path) -> Rows:
     try:
         for row in reader:
             if None in row or None in row.values():
-                raise csv.Error("another number of cells than the header has")
+                raise csv.Error("a row has more or fewer cells than the header")
             rows.append(row)
     except csv.Error as error:
         do = "correct the line; a cell with a comma or a quote stands in double quotes"

@@ -105,7 +105,7 @@ def _table(path: str, files: Sequence[str]) -> pd.DataFrame:
         logs = Path(path).parents[1] / "logs"
         do = (
             f"if its job failed, read {logs}; if it was built with a limit, set `limit` in your "
-            f"config; run: snakemake --cores all {path}{extra}"
+            f"config; otherwise run: snakemake --cores all {path}{extra}"
         )
         raise AnchorscopeError("this cell is not built", path, do, see="not-measured")
     return read_csv(path)

@@ -18,7 +18,6 @@ from anchorscope.config.readouts import Pair
 from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
-from anchorscope.experiments.crossing.claims import YES
 from anchorscope.probes.samples import MARGIN
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import Summary, summary
@@ -109,12 +108,10 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
     ]
     cells = [{**cell, **count} for cell, count in zip(cells, counts, strict=True)]
     crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
-    verdicts = {claim: {cell["claims"][claim]["verdict"] for cell in cells} for claim in say.says}
-    made = [claim for claim, found in verdicts.items() if YES in found]
     wording = any(one["source"] == "wording" for one in crossed)
     readout, released = Pair.of(cells[0]["readout"]), version("anchorscope")
-    told = made, crossed, wording, MARGIN, released
-    return str(say.methods(about, config, readout, cells, *told)).strip("\n")
+    text = say.methods(about, config, readout, cells, crossed, wording, MARGIN, released)
+    return str(text).strip("\n")
 
 
 def references(config: Config, figure: str) -> str:

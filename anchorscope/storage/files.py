@@ -69,7 +69,7 @@ def readable(path: str | Path, what: str) -> Iterator[None]:
     except (pa.ArrowException, SafetensorError, ValueError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"cannot read the {what}: {reason}"
-        do = "delete it (a batch together with its folder) and run snakemake again"
+        do = "delete it (for a batch, its whole folder) and run snakemake again"
         raise AnchorscopeError(message, path, do, see="unreadable-product") from error
 
 
@@ -177,4 +177,4 @@ def check_ids(table: pd.DataFrame, name: str = "answers") -> None:
     repeated = table["id"][table["id"].duplicated()]
     if len(repeated):
         where, do = f"{name}, id {repeated.iloc[0]}", "make the ids unique"
-        raise AnchorscopeError("an id comes twice", where, do, see="repeated-id")
+        raise AnchorscopeError("an id occurs twice", where, do, see="repeated-id")

@@ -58,7 +58,7 @@ def held(root: str | Path, product: str | Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     other = holder(root, product)
     if other is not None:
-        log.info("waiting for %s, which makes %s", other, product)
+        log.info("waiting for %s, which is making %s", other, product)
     file = _locked(path)
     try:
         yield other is not None

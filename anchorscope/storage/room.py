@@ -45,7 +45,7 @@ class Room:
                 return [result]
             self.too_much = min(self.too_much, size)
             if len(samples) == 1:
-                what = f"one sample of {size} tokens does not fit, even alone"
+                what = f"a single sample of {size} tokens does not fit in memory"
                 do = "use a larger GPU, fewer draws and conditions, or lower `max_prompt_tokens`"
                 raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
             log.warning("a batch of %d tokens does not fit in memory: it is halved", size)

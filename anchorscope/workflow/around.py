@@ -135,7 +135,7 @@ def why_failed(job: Any) -> str:
     if job.is_group():
         return "\n".join(map(why_failed, job.jobs))
     what, see = f"{job_of(job)} ended without an error in its log", "killed"
-    do = "run the same command again; if the job ends so again, give it more memory or time"
+    do = "run the same command again; if the job ends the same way, give it more memory or time"
     with suppress(OSError, IndexError):
         text = Path(job.log[0]).read_text(encoding="utf-8", errors="replace")
         if said := re.search(r"^[\d:]+ (error: .*)", text, re.MULTILINE | re.DOTALL):
@@ -176,7 +176,7 @@ def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
     existing = _existing(folder)
     free = shutil.disk_usage(existing).free
     if need > free:
-        what = f"activations take about {need / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free"
+        what = f"activations take about {need / 1e9:,.1f} GB, but {free / 1e9:,.1f} GB are free"
         do = (
             "free some space, point `results` at a larger disk, set `keep_activations: false`, or "
             "measure fewer samples with `limit`"

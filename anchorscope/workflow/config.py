@@ -101,7 +101,7 @@ def _source(path: str | Path) -> Source:
         content = loader.construct_document(root) if root else {}
     except (OSError, UnicodeDecodeError, yaml.reader.ReaderError) as error:
         what = f"cannot read the config: {error}"
-        do = "name a YAML file; `anchorscope` takes no KEY=VALUE: write `KEY: VALUE` in a file"
+        do = "name a YAML file; write `KEY: VALUE` in it, as `anchorscope` takes no KEY=VALUE"
         raise AnchorscopeError(what, path, do, see="config") from None
     except yaml.MarkedYAMLError as error:
         what, mark = f"broken YAML: {error.problem}", error.problem_mark
@@ -188,7 +188,7 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
             yield Mistake(("models", name, "answers_of"), what, f"name `{other.answers_of}`")
         planted = model.train is not None and model.train.curriculum == "planted"
         for rows in real_rows & set(model.train.datasets) if model.train and planted else ():
-            what = f"the curriculum `planted` needs worlds, and the dataset `{rows}` is not one"
+            what = f"the curriculum `planted` needs worlds, but the dataset `{rows}` is not one"
             yield Mistake(("models", name, "train", "curriculum"), what, "use `plain`")
     for name, figure in config.figures.items():
         if figure.readout not in config.readouts:

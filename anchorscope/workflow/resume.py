@@ -166,7 +166,7 @@ def _making(pid: int) -> str:
     with suppress(psutil.Error):
         for file in psutil.Process(pid).open_files():
             if product := locks.product_of(file.path):
-                return f", which makes {os.path.relpath(product)}"
+                return f", which is making {os.path.relpath(product)}"
     return ""
 
 

@@ -108,7 +108,7 @@ def of_rows(**change):
         (None, of_rows(local="rows.txt"), "files ending in `.txt` are not read"),
         (FIVE, of_rows(fields=ASKED), "no probe can be fitted: 4 samples are fewer than 5 folds"),
         (None, of_rows(fields=ANSWERED | {"label": "one"}), "all 10 answers are wrong"),
-        (None, of_rows(fields=ANSWERED | {"label": "q"}), "is none of 0, 1"),
+        (None, of_rows(fields=ANSWERED | {"label": "q"}), "is not one of 0, 1"),
         (FIVE, FEW_SHOT, "no few-shot example is left"),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, 
     size = cli_check.gigabytes(10 * 5 * 2 * LAYERS * WIDTH * 4)
     ((_, said),) = run("check").about("target")
     assert said == (
-        f"mine: 1 of 1 cell left to measure, with at most 10 samples and about {size} of "
+        f"mine: 1 of 1 cell left to measure, with at most 10 samples in all and about {size} of "
         "activations"
     )
     curve = clone / "results/delta_p/near/rows.csv"

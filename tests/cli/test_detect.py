@@ -46,7 +46,7 @@ def test_rows_of_a_file_are_scored(run: Any, clone: Path, saved: Detector) -> No
         (["detector", "--rows", "none.jsonl"], "no such file"),
         (["detector", "--rows", "empty.jsonl"], "row 2"),
         (["detector", "--rows", "few.jsonl", "--model", "far/away"], "far/away"),
-        (["checkpoint", "--rows", "few.jsonl"], "no detector: .*detector.json"),
+        (["checkpoint", "--rows", "few.jsonl"], "not a detector: .*detector.json"),
         (["moved", "--rows", "few.jsonl"], "does not name its model"),
     ],
 )

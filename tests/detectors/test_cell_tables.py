@@ -114,7 +114,7 @@ def test_given_scores_keep_their_direction_and_are_compared_on_their_samples(
     ("text", "message"),
     [
         ('{"id": "s0000", "detector": "x"}', "no field `score`"),
-        ('{"id": "s0000", "detector": "x", "score": "high"}', "no number"),
+        ('{"id": "s0000", "detector": "x", "score": "high"}', "not a number"),
         ('{"id": "s0000", "detector": "probe", "score": 1}', "the name of a method"),
         ('{"id": "s1", "detector": "x", "score": 1}\n' * 2, "two scores"),
         ("{", "broken JSON"),
@@ -129,7 +129,7 @@ def test_files_of_scores_that_cannot_be_used(tmp_path: Path, text: str, message:
 
 def test_scores_of_other_samples_or_of_one_class_are_refused(small: Planted) -> None:
     right = [*small.cell.design.ids[small.cell.design.z == 0]]
-    for ids, said in ((["x", "y"], "none of the 2 ids is the id"), (right, "all right or all")):
+    for ids, said in ((["x", "y"], "none of the 2 ids is the id"), (right, "the same label")):
         rows = pd.DataFrame({"id": ids, "detector": "d", "score": 1.0})
         with pytest.raises(AnchorscopeError, match=said):
             given_scores.scores(small.cell, rows, "here")

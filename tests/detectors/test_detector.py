@@ -104,15 +104,15 @@ def test_a_folder_gives_back_the_detector(detector: Detector, tmp_path: Path) ->
     ("text", "said"), [('{"bias": 1', "Invalid JSON"), ("{}", "origin Field required")]
 )
 def test_a_folder_that_holds_no_detector_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(AnchorscopeError, match="this is no detector: .*detector.json"):
+    with pytest.raises(AnchorscopeError, match="not a detector: .*detector.json"):
         anchorscope.load(tmp_path)
     (tmp_path / FILE).write_text(text)
-    with pytest.raises(AnchorscopeError, match=f"this is no detector: .*{said}"):
+    with pytest.raises(AnchorscopeError, match=f"not a detector: .*{said}"):
         anchorscope.load(tmp_path)
 
 
 def test_a_model_of_another_family_or_size_is_refused(detector: Detector, load: Any) -> None:
-    with pytest.raises(AnchorscopeError, match="a qwen3 of 4 layers of width 32, not a llama"):
+    with pytest.raises(AnchorscopeError, match="a qwen3 with 4 layers of width 32, not a llama"):
         score(detector, load("qwen3"), rows(2))
 
 

@@ -179,11 +179,11 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "float8 with scales": (change(float8_with_scales), "proj.weight is of the type F8_E4M3"),
     "int8": (partial(add, **EIGHT_BITS), f"quantised: {QUERY}.weight is of the type I8"),
     "GPTQ beside its own config": (gptq, f"quantised: {QUERY}.qweight is of the type I32"),
-    "a bias": (partial(add, **BIAS), f"does not take 1 tensors .* such as {QUERY}.bias"),
+    "a bias": (partial(add, **BIAS), f"does not use 1 tensors .* such as {QUERY}.bias"),
     "a value head": (partial(add, v_head__weight=torch.ones(1, 2)), "such as v_head.weight"),
     "a reward head": (partial(add, score__weight=torch.ones(1, WIDTH)), "such as score.weight"),
     "one layer more": (partial(add, **MORE_LAYERS), f"such as model.layers.{LAYERS}.mlp"),
-    "a config of fewer layers": (partial(edit, num_hidden_layers=LAYERS - 1), "not take 9 tensors"),
+    "a config of fewer layers": (partial(edit, num_hidden_layers=LAYERS - 1), "not use 9 tensors"),
     "a config of more layers": (partial(edit, num_hidden_layers=LAYERS + 1), "9 weights are not"),
     "a config of other sizes": (partial(edit, intermediate_size=WIDTH), "cannot be loaded"),
     "no LM head, untied": (change(without_the_head), "1 weights are not in the file .*lm_head"),
@@ -321,7 +321,7 @@ def test_check_compares_the_tensors_of_every_family_by_their_headers(
     name = max(contents.tensors(folder), key=len)
     for extra in (f"{name}_scale", name.replace(".0.", f".{LAYERS}.")):
         add(folder, **{extra: torch.ones(1)})
-    with pytest.raises(AnchorscopeError, match="does not take 2 tensors"):
+    with pytest.raises(AnchorscopeError, match="does not use 2 tensors"):
         loading.check(folder)
 
 
@@ -339,7 +339,7 @@ def test_pickled_weights_newer_than_those_read_are_named_by_check(folder: Path) 
     os.utime(folder / "model.safetensors", (1, 1))
     read, ignored = cli_check.model(chosen, "own")
     assert (read.status, ignored.status) == ("ok", "warning")
-    assert "own: pytorch_model.bin is newer" in ignored.what and ignored.do
+    assert "but not read: pytorch_model.bin" in ignored.what and ignored.do
 
 
 def test_a_head_of_its_own_that_the_config_ties_is_refused(folder: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_broken_file_and_a_missing_package_are_named_and_a_folder_is_not_repla
     (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
     with pytest.raises(AnchorscopeError, match="cannot be read"):
         gguf_files.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
-    with pytest.raises(AnchorscopeError, match="there already"):
+    with pytest.raises(AnchorscopeError, match="already exists"):
         gguf_files.convert(tmp_path / "tiny.gguf", tmp_path)
     monkeypatch.setattr(gguf_files, "find_spec", lambda name: None)
     with pytest.raises(AnchorscopeError, match="package gguf"):

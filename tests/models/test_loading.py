@@ -71,7 +71,7 @@ def test_ids_beyond_the_embedding_may_only_be_those_of_added_tokens(folder, meta
     loaded = loading.load(folder)
     assert (len(loaded.tokenizer), families.embedded(loaded.model)) == (rows + 1, rows)
     metaspace.save_pretrained(folder)
-    assert f"ids up to {len(metaspace) - 1}, the embedding {rows} rows" in refused(folder)
+    assert f"ids up to {len(metaspace) - 1}, but the embedding has {rows} rows" in refused(folder)
 
 
 def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkeypatch):

@@ -8,11 +8,13 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
 from handmade import score
-from instrument import TOKENIZER, assert_rounded, measured, planned
+from instrument import READOUTS, TOKENIZER, assert_rounded, measured, planned, short_of_memory
 from test_sharing import CUTS, HEAD, assert_nothing_to_cut_changes_nothing, behind_heads
 
 from anchorscope.models import generation, loading
+from anchorscope.passes import activations, runner
 from anchorscope.probes import fitting
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import CHAT
 
 DEVICE = "cuda"
@@ -43,6 +45,33 @@ def test_float32_passes_are_the_cpus(checkpoint, family):
     assert expected.keys() == found.keys()
     for key, vectors in found.items():
         torch.testing.assert_close(vectors, expected[key], **FLOAT32)
+
+
+def test_files_of_many_batches_are_the_cpus_also_where_memory_is_short(checkpoint, tmp_path):
+    here, there = both(checkpoint, "llama")
+    plan = planned(behind_heads(here.tokenizer), conditions=CUTS, batch_tokens=900)
+    one_sample = max(len(batch.columns) for batch in plan.batches)
+    assert len(plan.batches) >= 4
+    activations.write(tmp_path / "here", here, plan, READOUTS)
+    activations.write(tmp_path / "there", there, plan, READOUTS)
+    with short_of_memory(there.model, rows=one_sample):
+        activations.write(tmp_path / "short", there, plan, READOUTS)
+    expected = activations.outputs(tmp_path / "here")
+    for folder in (tmp_path / "there", tmp_path / "short"):
+        for readout in READOUTS:
+            ids, states = activations.read(folder, readout, "knockout")
+            same, exact = activations.read(tmp_path / "here", readout, "knockout")
+            assert ids == same
+            torch.testing.assert_close(states[:], exact[:], **FLOAT32)
+        pd.testing.assert_frame_equal(activations.outputs(folder), expected, atol=1e-3)
+
+
+def test_a_state_that_is_not_finite_is_refused_on_a_gpu(checkpoint):
+    _, there = both(checkpoint, "llama")
+    there.model.get_input_embeddings().weight.data[:] = float("nan")
+    plan = planned(behind_heads(there.tokenizer), conditions=CUTS, batch_tokens=900)
+    with pytest.raises(AnchorscopeError, match="not finite at layer 0"):
+        list(runner.measure(there, plan, READOUTS))
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)

@@ -1,5 +1,6 @@
-"""The runner beyond the knockout: some layers, and errors."""
+"""The runner beyond the knockout: some layers, batches begun ahead, and errors."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from anchorscope.config.readouts import POSITIONS
 from anchorscope.models import loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import runner
-from anchorscope.passes.batches import Plan, arrange
+from anchorscope.passes.batches import Batch, Plan, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN, REGISTRY, Intervention
 from anchorscope.passes.planning import sample_of
 
@@ -32,6 +33,11 @@ def planned(loaded: Loaded, *interventions: Intervention, n: int = 4) -> Plan:
     return arrange(samples, chosen, batch_tokens=10**6)
 
 
+def halves(batch: Batch) -> Iterator[Batch]:
+    """One batch for each sample."""
+    return (narrowed(batch, [number]) for number in batch.samples)
+
+
 def test_a_cut_of_some_layers_acts_there_and_behind_them(loaded: Loaded) -> None:
     first = replace(KNOCKOUT, name="first", layers=(0, 2))
     late = replace(KNOCKOUT, name="late", layers=(2, LAYERS))
@@ -46,6 +52,42 @@ def test_a_cut_of_some_layers_acts_there_and_behind_them(loaded: Loaded) -> None
         assert torch.equal(early[:, :2], cut[:, :2]) and not torch.equal(early[:, 2:], cut[:, 2:])
         assert torch.equal(after[:, :2], clean[:, :2])
         assert not torch.equal(after[:, 2:], clean[:, 2:])
+
+
+def test_batches_begun_ahead_give_the_same_states_in_the_same_order(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = replace(one := planned(loaded, KNOCKOUT), batches=tuple(halves(one.batches[0])))
+    expected = list(runner.measure(loaded, plan, READ))
+    begun: list[Batch] = []
+    begin = runner._begin
+    monkeypatch.setattr(
+        runner, "_begin", lambda given, batch, *_: begun.append(batch) or begin(given, batch, *_)
+    )
+    monkeypatch.setattr(runner, "AHEAD", {"cpu": 1})
+    found = runner.measure(loaded, plan, READ)
+    first = next(found)
+    some = {number for batch in begun for number in batch.samples}
+    assert some == {number for batch in plan.batches[:2] for number in batch.samples}
+    for (batch, states), (same, others) in zip([first, *found], expected, strict=True):
+        assert batch == same and states.keys() == others.keys()
+        assert all(torch.equal(states[name], others[name]) for name in states)
+
+
+def test_batches_passed_before_one_that_fails_are_still_returned(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = replace(one := planned(loaded), batches=tuple(halves(one.batches[0])))
+    row, *others = plan.batches[2].rows
+    broken = replace(row, passed=replace(row.passed, positions=dict.fromkeys(POSITIONS, 10**6)))
+    batches = (*plan.batches[:2], replace(plan.batches[2], rows=(broken, *others)))
+    for ahead in (0, 1):
+        monkeypatch.setattr(runner, "AHEAD", {"cpu": ahead})
+        found: list[Batch] = []
+        with pytest.raises(IndexError):
+            for batch, _ in runner.measure(loaded, replace(plan, batches=batches), READ):
+                found.append(batch)
+        assert found == [*batches[:2]]
 
 
 def test_no_hook_is_left_even_after_an_error(loaded: Loaded) -> None:

@@ -54,7 +54,7 @@ def test_layers_are_what_was_written_however_few_are_held(
 def test_states_and_samples_that_are_in_no_file_are_refused(folder: Path) -> None:
     with pytest.raises(AnchorscopeError, match="was not measured"):
         StoredStates.find(folder, "random.0/mlp.final", IDS)
-    with pytest.raises(AnchorscopeError, match="1 samples are in no batch, such as id 99"):
+    with pytest.raises(AnchorscopeError, match="holds the states of 1 samples, such as id 99"):
         StoredStates.find(folder, NAME, [*IDS, "id 99"])
 
 

@@ -75,9 +75,9 @@ def test_stored_probes_give_their_folds_to_the_same_answers_in_any_order(byte_le
         assert np.array_equal(getattr(given, name), getattr(design, name))
     assert design.in_order(mixed(answers))["id"].tolist() == answers["id"].tolist()
     for others in (answers[1:], answers.assign(id="x" + answers["id"]), answers.iloc[[0] * 48]):
-        with pytest.raises(AnchorscopeError, match="do not match 48 samples"):
+        with pytest.raises(AnchorscopeError, match="do not match those of 48 samples"):
             probes.design(others, SETTINGS, "here")
-    with pytest.raises(AnchorscopeError, match="do not match 48 samples"):
+    with pytest.raises(AnchorscopeError, match="do not match those of 48 samples"):
         floors.floors(answers[1:], design)
-    with pytest.raises(AnchorscopeError, match="48 rows do not match 47 samples"):
+    with pytest.raises(AnchorscopeError, match="48 rows do not match those of 47 samples"):
         scores.drawn(answers[1:], design)

@@ -142,9 +142,9 @@ def test_layers_that_do_not_fit_are_halved_then_their_problems(
     monkeypatch.setattr(probes, "_at_once", lambda *_: (4, 100))
     found = fitted(x, z, masks, c).logits(torch.as_tensor(x))
     assert torch.allclose(found, expected, atol=2e-3)
-    assert f"{every} probes of 4 layers do not fit in memory" in caplog.text
+    assert f"{every} probes × 4 layers do not fit in memory" in caplog.text
     most = 0
-    with pytest.raises(AnchorscopeError, match="one probe of one layer does not fit"):
+    with pytest.raises(AnchorscopeError, match="a single probe of one layer does not fit"):
         fitted(x, z, masks, c)
 
 

@@ -176,7 +176,7 @@ def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCapture
     more = settings.model_copy(update={"refits": 40})
     few = scores.drawn(answers, fitting.design(answers.assign(label=rare), more))
     assert 0 < len(few) < 40
-    assert f"{40 - len(few)} of 40 draws leave a fold with one class" in caplog.text
+    assert f"{40 - len(few)} of 40 draws dropped: a fold has one class" in caplog.text
 
 
 def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) 
     for key, s in made.scores.items():
         assert np.array_equal(s, back.scores[key], equal_nan=True)
     readout = next(samples.readouts(table, samples.in_order(answers)))
-    with pytest.raises(AnchorscopeError, match="200 rows do not match 200 samples"):
+    with pytest.raises(AnchorscopeError, match="200 rows do not match those of 200 samples"):
         back.refits(readout, samples.in_order(answers.assign(id="x" + answers["id"])), ["noop"])
 
 
@@ -274,7 +274,7 @@ def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
         ("clean", lambda a: a, "have no clean activations"),
         ("knockout", lambda a: a, "1 of 200 samples have no knockout activations"),
         ("", lambda a: a[1:], "id i0 has no answer"),
-        ("", lambda a: a.assign(id="same"), "an id comes twice"),
+        ("", lambda a: a.assign(id="same"), "an id occurs twice"),
         ("", lambda a: a.assign(label=0), "all 200 answers are right"),
     ],
 )

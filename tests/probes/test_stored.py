@@ -89,7 +89,7 @@ def test_samples_and_read_outs_that_are_not_there_are_refused(cell: Any, tmp_pat
     scored(cell, tmp_path / "p")
     probes = stored.read(tmp_path / "p")
     _, states = cell[1]["mlp/final", "clean", 0]
-    with pytest.raises(AnchorscopeError, match="no probe was fitted to sample stranger"):
+    with pytest.raises(AnchorscopeError, match="no stored probe scores sample stranger"):
         probes.logits(states[:, :1], "mlp/final", ["stranger"])
     with pytest.raises(AnchorscopeError, match="wanted: resid/final"):
         probes.logits(states[:, :1], "resid/final", ["i0"])

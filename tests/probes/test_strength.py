@@ -122,7 +122,7 @@ def test_before_the_answer_is_read_only_the_question_counts() -> None:
     found = found_of(clean, told, "prompt_end")
     assert found["signal"][0] and found["floor"][0] == "question"
     assert found["hardest"][0] in ("question", "0.6")
-    with pytest.raises(AnchorscopeError, match="199 rows do not match 200 samples"):
+    with pytest.raises(AnchorscopeError, match="199 rows do not match those of 200 samples"):
         found_of(clean, told[1:])
 
 

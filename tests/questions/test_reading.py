@@ -131,7 +131,7 @@ def test_offline_the_rows_of_the_pinned_commit_are_read_whatever_else_is_cached(
     branch.parent.mkdir(parents=True)
     branch.write_text(COMMIT)
     assert of_hub(config, "old") == (rows[COMMIT], COMMIT), "as the hub's client knows the branch"
-    with pytest.raises(AnchorscopeError, match="the cache holds the rows of commit"):
+    with pytest.raises(AnchorscopeError, match="the cached rows are of another commit"):
         of_hub(config, "d" * 40)
 
 

@@ -48,8 +48,9 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
         digits = 0 if row["claim"] == "through_eq" else 2
         numbers |= {f"{row[name]:.{digits}f}" for name in ("estimate", "ci_low", "ci_high")}
         numbers |= {f"{row['p']:.3f}", str(row["n"]), *re.findall(r"[\d.]+", str(row["reason"]))}
-    # Layer 0, least p shown, least AUC of a signal, margin of the layers, level, refits and folds.
-    numbers |= {"0", "0.001", "0.6", "0.01", "95", "20", "3"}
+    # Layer 0, least and largest p, level of claims, least AUC of a signal, margin of the layers,
+    # level of intervals, refits and folds.
+    numbers |= {"0", "0.001", "1", "0.05", "0.6", "0.01", "95", "20", "3"}
     text = re.sub(r"@\w+|Anchorscope [\d.]+|recipe \w+, float32", "", said).replace("\u2212", "-")
     text = text.replace("0\u2013", "0 of ")  # of a range
     found = re.findall(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?", text)
@@ -129,7 +130,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
 def test_what_was_not_run_is_not_told_as_run(tmp_path: Path) -> None:
     whole, bare = (eight_cells(tmp_path / str(run), False, run) for run in (True, False))
     for words in (
-        "We swapped answers within pairs of questions of one relation",
+        "We swapped answers y and y′ within pairs of questions q and q′ of one relation",
         "share an answer",
     ):
         assert words in whole and words not in bare
@@ -150,7 +151,7 @@ def test_questions_that_were_left_out_are_counted_by_reason(
     )
     of_each = len([*config.cells("tiny")])
     found = methods.text(config, "tiny")
-    assert "asked in the prompt style plain." in found
+    assert "Prompts were in the style plain." in found
     assert (
         f"{1203 * of_each:,} more questions were left out: {1200 * of_each:,} for “refusal”, "
         f"{3 * of_each} for “too long”."
@@ -164,7 +165,7 @@ def test_a_prompt_says_how_its_template_treats_thinking(
     off = {"thinking": "thinking is switched off"}
     monkeypatch.setattr(methods.provenance, "read", lambda path: read(path) | off)
     found = methods.text(config, "tiny")
-    assert "asked in the prompt style plain (thinking is switched off)." in found
+    assert "Prompts were in the style plain (thinking is switched off)." in found
 
 
 def parsed(text: str) -> dict[str, dict[str, str]]:

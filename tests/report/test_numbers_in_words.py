@@ -88,15 +88,16 @@ def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> No
     wrong, share = 1 - head["answer_accuracy"], flips["crossed-knockout_flip_share"]
     expected = [
         (f"{100 * wrong:.1f} % wrong of {n} ", [n]),
-        (f"{100 * flips['flip_share']:.1f} % of {n} samples; after the partner's question "
-         f"{100 * share:.1f} % of the {figures(partner['n'])} samples", [n, figures(partner["n"])]),
+        (f"{100 * flips['flip_share']:.1f} % of {n} samples; after the partner's question, "
+         f"with its exact tokens blocked, {100 * share:.1f} % of the {figures(partner['n'])} "
+         "samples", [n, figures(partner["n"])]),
     ]  # fmt: skip
     published = of(".contrasts", model, layer=layer, quantity="share")
     beside, under, n = published["beside"], published["under"], figures(published["n"])
     expected.append(
         (
-            f"{beside:.1f} % of {n} samples flip with as many other tokens blocked; under the "
-            f"knockout, {under:.1f} % of the same",
+            f"{beside:.1f} % of {n} samples flip with as many other question tokens blocked; under "
+            f"the knockout, {under:.1f} % of the same",
             [n],
         )
     )
@@ -120,9 +121,17 @@ def test_captions_say_the_n_of_the_rows_of_all_samples_at_the_layer_with_most() 
     rows = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
     n = rows.groupby("model")["n"].max()
     evidence = pictured(evidence_chart, tables()[".controls"], curve, **NAMED).words
-    for said in (captions(tables())["figure"], plain(" ".join(evidence[0]))):
+    pairs = [
+        tables()[".crossing"]
+        .query(f"quantity.str.contains('^{kinds}$')")
+        .groupby("model")["n"]
+        .max()
+        for kinds in ("through_right(_knockout|_rest)?", "pair_(gold|wrong)")
+    ]
+    texts = captions(tables())["figure"], plain(" ".join(evidence[0]))
+    for said, counts in zip(texts, ([n, *pairs], [n]), strict=True):
         assert f"n = {n.min():,} to {n.max():,} samples per cell" in said
-        assert large(said) == [f"{n.min():,}", f"{n.max():,}"]
+        assert large(said) == [f"{end:,}" for one in counts for end in (one.min(), one.max())]
 
 
 def test_methods_say_of_each_number_the_n_of_its_row(root: Path) -> None:

@@ -221,7 +221,8 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page:
     assert f"In 3 of 4 cells that can be judged, {say.says['signal']}." in page.text
     missing = page.text.partition("What is missing")[2].partition("Cell by cell")[0]
     assert (
-        f"Tested, but not shown: {say.says['signal']}, in 1 of 4 cells: second on hard (" in missing
+        f"Tested, but not shown: that {say.says['signal']}, in 1 of 4 cells: second on hard ("
+        in missing
     )
     assert say.no_conclusion in missing
     for row in rows_of(report.build(run).replace("\u00a0", " "), "glance"):
@@ -276,7 +277,7 @@ GLANCE = {
 """Claim → its column of the table at a glance."""
 
 
-BEGINS = {"no": "Tested, but not shown:", "too few": "Too few data to judge whether"}
+BEGINS = {"no": "Tested, but not shown: that", "too few": "Too few data to judge whether"}
 """Verdict → the beginning of the sentence on what is missing."""
 
 

@@ -126,7 +126,7 @@ def test_methods_say_what_the_verdict_of_a_claim_says(
         reason = row["reason"]
         expected = {"yes": "yes: ", "no": f"not shown ({reason}): "}.get(verdict)
         if expected is None:
-            named = "by design not testable" if verdict == "by design" else verdict
+            named = "cannot be judged, by design" if verdict == "by design" else verdict
             assert cell == f"{named}: {reason}"
         else:
             assert cell.startswith(expected) and (claim == "signal" or f"{row['n']:,}" in cell)

@@ -100,7 +100,7 @@ def test_a_model_that_the_card_cannot_hold_is_refused_before_it_is_built(
     monkeypatch.setattr(gpu, "_model", lambda *_: pytest.fail("built"))
     (large,) = (real for real in gpu.MODELS if real.name == "qwen3-32b")
     assert [*gpu.rows_of(large, "cuda", torch.bfloat16, 1.0)] == []
-    assert "qwen3-32b was not measured: it takes 72 GB, 20 GB are free" in capsys.readouterr().out
+    assert "qwen3-32b was not measured: it takes 72 GB, but only 20 GB" in capsys.readouterr().out
 
 
 def test_steps_on_a_gpu_are_refused_without_one_and_can_be_tried_on_the_cpu(

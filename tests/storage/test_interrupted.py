@@ -88,7 +88,7 @@ def test_one_sample_that_does_not_fit_is_named_and_other_errors_stay_what_they_a
     def fails(error: RuntimeError) -> None:
         raise error
 
-    with pytest.raises(AnchorscopeError, match="one sample of 50 tokens"):
+    with pytest.raises(AnchorscopeError, match="a single sample of 50 tokens"):
         Room().run([1, 2], lambda some: 50 * len(some), lambda _: fails(torch.OutOfMemoryError()))
     with pytest.raises(RuntimeError, match="mat1"):
         Room().run([1, 2], len, lambda _: fails(RuntimeError("mat1 and mat2 differ")))

@@ -166,5 +166,5 @@ def test_the_order_of_the_tables_does_not_matter_and_other_samples_are_named(
     again = turned.table()
     pd.testing.assert_frame_equal(again, table)
     turned.truth = turned.truth[1:]
-    with pytest.raises(AnchorscopeError, match="79 rows do not match 80 samples"):
+    with pytest.raises(AnchorscopeError, match="79 rows do not match those of 80 samples"):
         turned.table()

@@ -31,8 +31,8 @@ def test_prompts_and_questions_that_do_not_belong_together_are_refused_before_an
     built, frame = two_rows()
     twice, other = frame.iloc[[0, 1, 1]], frame.assign(id=frame["id"].to_numpy()[::-1])
     for pair, said in (
-        ((built.iloc[[0, 0]], frame), "comes twice"),
-        ((built, twice), "comes twice"),
+        ((built.iloc[[0, 0]], frame), "occurs twice"),
+        ((built, twice), "occurs twice"),
         ((built, other), "other questions"),
     ):
         with pytest.raises(AnchorscopeError, match=said) as caught:
@@ -177,7 +177,7 @@ def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not
     assert samples.aligned(text, said, "s", "text").tolist() == [0, 1, 2, 3, 4, 5]
     twice = text.assign(id=["id 5", "id 5", *text["id"][2:]])
     for wrong in (pd.concat([text, text[:1]]), text[1:], twice):
-        with pytest.raises(AnchorscopeError, match="do not match 6 samples"):
+        with pytest.raises(AnchorscopeError, match="do not match those of 6 samples"):
             samples.aligned(wrong, said, "s", "text")
     text["s"] = text["s"].where(text["id"] != "id 2", np.nan)
     with pytest.raises(AnchorscopeError, match="not finite") as caught:

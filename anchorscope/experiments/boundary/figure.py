@@ -11,7 +11,7 @@ from anchorscope.statements import say
 REFUSED = Axis("Refused (%)", PERCENT)
 TIPS = draw.LAYER | {
     "series": ("group", ""),
-    "groups": ("groups by the flips of", ""),
+    "groups": ("groups by flips under", ""),
     "value": ("value, %", ".1f"),
 }
 TIPS |= draw.INTERVAL

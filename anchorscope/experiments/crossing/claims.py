@@ -38,11 +38,11 @@ LEVEL = 0.95
 POWERS = (1, 2, 3)
 """Powers of the log-probability that the claim `truth` adjusts for."""
 NOT_OWN = "the answers are not the model's own"
-NOTHING_ELSE = "the questions differ only in the exact question tokens"
+NOTHING_ELSE = "the paired questions differ only in the exact question tokens"
 EXPLAINED = {
     "pair": "the pair term is not significantly above 0",
     "above_text": "the overlap of question and answer may explain it",
-    "gold_wrong": "right answers do not score significantly above the model's own wrong ones",
+    "gold_wrong": "gold answers do not score significantly above the model's own wrong answers",
     "gold_wrong_equal": "other differences between gold and own answers may explain it",
     "gold_unexplained": "the log-probability may explain it",
     "kept": "general damage alone may remove the whole pair term",

@@ -197,7 +197,7 @@ def _partners_of(analysis: Analysis) -> np.ndarray:
     if strange.any():
         what = f"{strange.sum()} samples have a partner and no scores, or scores and no partner"
         first = analysis.answers["id"][strange].iloc[0]
-        raise samples.mismatch(f"{what}, id {first} first", f"read-out {readout.name}, crossed")
+        raise samples.mismatch(f"{what}, such as id {first}", f"read-out {readout.name}, crossed")
     return partner
 
 

@@ -72,8 +72,8 @@ def partners(
     if source == "relations" or coverage >= LEAST_COVERAGE:
         return chosen, source
     log.warning(
-        "%s: not run; %.0f %% of the right answers have a matched partner by the wording of the "
-        "questions, and at least %.0f %% are needed",
+        "%s: not run, because only %.0f %% of the right answers have a matched partner by the "
+        "wording of the questions; at least %.0f %% are needed",
         *(" and ".join(arms), 100 * coverage, 100 * LEAST_COVERAGE),
     )
     return {arm: {} for arm in arms}, None

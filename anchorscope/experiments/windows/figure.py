@@ -101,5 +101,5 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         ],
         intervals="",
         grey="Grey: layers without a signal",
-        thin="Coloured without a number, where other cells have one: too few samples to rely on.",
+        thin="Coloured, without the number that other cells have: too few samples to rely on.",
     )

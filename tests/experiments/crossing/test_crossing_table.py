@@ -172,7 +172,7 @@ def test_where_questions_differ_in_nothing_else_the_claim_could_not_fail(frames:
     made = tables(scores, given)
     claim = judged(made).loc["through_eq"]
     assert claim["verdict"] == "by design" and np.isnan(claim["p"]) and claim["n"] == 0
-    assert claim["reason"] == "the questions differ only in the exact question tokens"
+    assert claim["reason"] == "the paired questions differ only in the exact question tokens"
     rows = made["crossing"].set_index("quantity")
     facts = rows.loc[["same_frame", "mirrored"], "estimate"].tolist()
     assert facts == ([1, 0] if frames == "same" else [0, 1])
