@@ -10,7 +10,7 @@ families into docs/own.md.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from anchorscope.config.sections import Section, section_in
 from anchorscope.experiments.columns import RECURRING
 from anchorscope.experiments.registry import RunConfig
-from anchorscope.models.families import FAMILIES, tried
+from anchorscope.models.families import FAMILIES
 from tools import first_model
 
 FOLDER = Path(__file__).parents[1] / "docs"
@@ -151,12 +151,14 @@ def with_columns(page: str) -> str:
 def families() -> str:
     """Return the table of model families, tested on a CPU with the locked transformers version."""
     (version,) = re.findall(r"^transformers==(\S+)$", LOCK.read_text(encoding="utf-8"), re.M)
-    rows = {}
-    for family in FAMILIES:
+    columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
+    lines: list[Sequence[str]] = [columns, ["---"] * len(columns)]
+    for name, family in FAMILIES.items():
         models = first_model.MODELS.items()
-        published = [Path(file).stem for file, model in models if model.family == family]
-        rows[family] = "CPU", ", ".join(published)
-    return tried(version, rows)
+        published = [Path(file).stem for file, model in models if model.family == name]
+        sites = f"{family.attn}, {family.mlp}"
+        lines.append((f"`{name}`", "CPU", ", ".join(published) or "–", version, sites))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def own_page() -> str:

@@ -6,7 +6,7 @@ To add a family, add a line to `FAMILIES`, and a checkpoint to the parity tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -197,16 +197,6 @@ def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
 def first_tensor(output: Any) -> torch.Tensor:
     """Return a module's output or, if the output is a tuple, its first item."""
     return output[0] if isinstance(output, tuple) else output
-
-
-def tried(version: str, rows: Mapping[str, tuple[str, str]]) -> str:
-    """Return a Markdown table of all families, with the models that were tested."""
-    columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
-    lines: list[Sequence[str]] = [columns, ["---"] * len(columns)]
-    for name, (tiny, published) in rows.items():
-        sites = f"{FAMILIES[name].attn}, {FAMILIES[name].mlp}"
-        lines.append((f"`{name}`", tiny, published or "–", version, sites))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def not_finite(what: str, where: str) -> AnchorscopeError:
