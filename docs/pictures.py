@@ -1,4 +1,4 @@
-"""Draws the pictures of README and docs anew, from figures that the workflow builds.
+"""Redraw the pictures of the README and the docs from figures that the workflow builds.
 
 make pictures                                       pictures of the calibration models
 make pictures ARGS="--data-folder <folder>"         also the picture of two published models: hours
@@ -27,27 +27,27 @@ PRODUCTS = {
 }
 """Picture → the workflow's figure that it shows."""
 FIRST_MODEL = {"first-model": "results/first-model/figures/first-model.svg"}
-"""The same of a figure that needs models and rows which are not in the project."""
+"""Picture → its figure, which needs models and rows that are not part of the project."""
 WIDTH = 1400
 
 
 def build(products: Iterable[str], *more: str) -> None:
-    """Have the workflow build figures, as far as they are not up to date.
+    """Run the workflow to build the figures that are out of date.
 
     Raises:
-        subprocess.CalledProcessError: it failed, and said why.
+        subprocess.CalledProcessError: The workflow failed; its output says why.
     """
     command = [sys.executable, "-m", "snakemake", "--cores", "all", *products, *more]
     subprocess.run(command, cwd=ROOT, check=True)
 
 
 def drawn(svg: str, width: int = WIDTH) -> bytes:
-    """A figure as a PNG so many pixels wide."""
+    """Return a figure as a PNG, `width` pixels wide."""
     return vl_convert.svg_to_png(svg, scale=width / size_of(svg)[0])
 
 
 def write(products: dict[str, str], width: int = WIDTH) -> None:
-    """Put a picture of each figure, so many pixels wide, into docs/images."""
+    """Write a picture of each figure, `width` pixels wide, into docs/images."""
     for name, product in products.items():
         path = IMAGES / f"{name}.png"
         path.write_bytes(drawn((ROOT / product).read_text(encoding="utf-8"), width))

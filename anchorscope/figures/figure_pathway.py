@@ -160,7 +160,7 @@ def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
             counts[claim] = yes, yes + no
     sentences = list(filter(None, say.claims_in_caption(counts).splitlines()))
     drawn = [draw(crossing, claims) for draw in (pathway, truth)]
-    pairs = [lines.groupby(["model", "dataset"])["n"].max() for lines in drawn]
+    pairs = [lines.groupby(["model", "dataset", "quantity"])["n"].max() for lines in drawn]
     if any(map(len, pairs)):
         sentences.append(say.pairs_shown(*pairs))
     sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]

@@ -124,7 +124,7 @@ def test_captions_say_the_n_of_the_rows_of_all_samples_at_the_layer_with_most() 
     pairs = [
         tables()[".crossing"]
         .query(f"quantity.str.contains('^{kinds}$')")
-        .groupby("model")["n"]
+        .groupby(["model", "quantity"])["n"]
         .max()
         for kinds in ("through_right(_knockout|_rest)?", "pair_(gold|wrong)")
     ]
