@@ -97,7 +97,7 @@ class Measured:
         return f"{picture}<p>{html.escape(self._in_words)}</p>{rows}"
 
     def detector(self, readout: str | None = None) -> Detector:
-        """Return the detector of `readout`, by default the first measured. It scores other answers.
+        """Return the detector of `readout`; None means the first measured. It scores other answers.
 
         Raises:
             AnchorscopeError: The read-out was not measured, or its probes are not calibrated.

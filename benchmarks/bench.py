@@ -6,9 +6,9 @@
     python benchmarks/bench.py --device cuda   # passes at published shapes, on a GPU
 
 Every round times each way once, in one process; every second round reverses their order. Nothing is
-written unless all ways agree. A row of the table has a way's medians over the rounds: of its
-seconds, and of its ratio to the plain way's seconds in the same round, which a slow machine hardly
-changes. The results are bench.csv and bench.json (the machine). `ways.py` describes the ways.
+written unless all ways agree. A row of the table has two medians over the rounds: a way's seconds,
+and their ratio to the plain way's seconds in the same round. A slow machine hardly changes the
+ratio. The results are bench.csv and bench.json (the machine). `ways.py` describes the ways.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import workloads
 WORKLOADS = (workloads.RANDOM, workloads.PUBLISHED, workloads.HIDDEN)
 COLUMNS = ("workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb", "rounds")
 TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3}
-"""Stage → largest allowed difference between two ways. A largest state above 1 multiplies it."""
+"""Stage → largest allowed difference of two ways, relative to the largest state if that is > 1."""
 Stages = Mapping[str, Mapping[str, ways.Way]]
 
 
@@ -105,7 +105,7 @@ def _of_models(chosen: argparse.Namespace) -> list[workloads.Workload]:
 def _of_peers(
     work: workloads.Workload, rows: Sequence[Mapping[str, Any]], chosen: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Return the rows of other projects. Their seconds are the ratio times the plain way's."""
+    """Return the rows of other projects. `seconds` is `ratio` times the plain way's `seconds`."""
     loaded, table, _ = work.read()
     states = ways.one_pass(loaded, table)
     largest = max(1.0, ways.largest_size(states))

@@ -3,8 +3,8 @@
 The passes are the same as in a run with default settings. `share` compares their operations per
 second with those of a plain bfloat16 matrix product on the same GPU. Padding does not count, so
 `share` covers useful work only. `with files` is the time if every batch is also checked and
-written, as in a job. `plain` is the time of the same rows in passes of transformers alone: one pass
-for all layers, every row in full, in the best of several batch sizes.
+written, as in a job. `plain` is the time that transformers alone takes for these rows: each pass
+reads all layers, and takes its rows in full, in the best of several batch sizes.
 
 For three batches, `busy` is the share of the time in which the GPU computes, and `kernels` holds
 the milliseconds of the slowest kernels.
@@ -53,7 +53,7 @@ class Real:
         shape: Keys of its config.json.
         batch_tokens: Maximum number of tokens in a batch.
         compared: Whether plain passes are timed as well.
-        sequences: Number of sequences. Large models pass fewer, so that a run takes minutes.
+        sequences: Number of sequences. Large models get fewer, so that a run takes only minutes.
     """
 
     name: str
@@ -331,7 +331,7 @@ def _median(taken: Sequence[timing.Taken]) -> float:
 def operations(real: Real, plan: Plan) -> float:
     """Count the operations of all tokens after the shared prefix, including attention.
 
-    Padding does not count. Batches without a mask pass the prefix again, so they count it, too.
+    Padding does not count. Batches without a mask pass the prefix again, so it counts there, too.
     """
     shape = real.shape
     keys = 4 * shape["num_hidden_layers"] * shape["num_attention_heads"] * shape["head_dim"]

@@ -120,7 +120,7 @@ def mask_of(rows: list[Row], cuts: list[list[int]]) -> torch.Tensor:
 
 
 def stacked(rows: list[Row]) -> Iterator[tuple[list[Row], Any, Any, Any]]:
-    """Yield batches of rows by length with ids, masks and read-out tokens (clean, then blocked)."""
+    """Yield rows in batches by length, with ids, masks and tokens to read (clean, then blocked)."""
     ordered = sorted(rows, key=lambda row: len(row["ids"]))
     for start in range(0, len(ordered), AT_ONCE):
         some = ordered[start : start + AT_ONCE]

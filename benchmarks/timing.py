@@ -34,7 +34,7 @@ def clock(kind: str) -> Callable[[], float]:
 
 
 def timed(work: Callable[[], Found], kind: str) -> tuple[Found, Taken]:
-    """Call `work` once. Return its result, and its time on the clock `kind` and peak memory."""
+    """Call `work` once. Return its result, and its time (on the clock `kind`) and peak memory."""
     now = clock(kind)
     _forget_peak()
     start = now()
@@ -55,7 +55,7 @@ def _forget_peak() -> None:
 
 
 def peak_mb() -> float:
-    """Return the peak memory in MB since the last `timed` began, of the GPU if one is used."""
+    """Return the peak memory in MB (of the GPU if one is used) since the last `timed` began."""
     if torch.cuda.is_initialized():
         return torch.cuda.max_memory_allocated() / 1e6
     with suppress(OSError, StopIteration):
@@ -107,5 +107,5 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def measured(notes: Mapping[str, Any]) -> str:
-    """Return as text when and on what machine times were measured, from `notes`."""
+    """Return a text from `notes` that says when and on what machine times were measured."""
     return f"Measured on {notes['when']}: {notes['machine']}; {notes['clock']}"

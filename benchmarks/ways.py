@@ -2,8 +2,8 @@
 
 - `anchorscope`: as in a run.
 - `one-pass`: the base model passes clean and blocked rows together, in batches of 8 sequences.
-- `literal`: the published protocol. For every sequence the clean pass, then for each layer k a
-  pass of the whole model, LM head included, with attention blocked by hooks in layers 0...k.
+- `literal`: the published protocol. Each sequence has a clean pass, then for each layer k a pass of
+  the whole model, LM head included, with attention blocked by hooks in layers 0...k.
 - `scikit-learn`: fits one probe at a time, and converges as far as ours.
 
 To generate answers, `one-pass` and `literal` call transformers' `generate` in batches of 8 and 1.
@@ -264,7 +264,7 @@ def _padded(rows: Iterable[Sequence[int]]) -> torch.Tensor:
 def _reading(
     loaded: Loaded, layers: Iterable[int], places: Sequence[int]
 ) -> Iterator[dict[int, torch.Tensor]]:
-    """Collect layer → MLP outputs [rows, width] at one token of each row during passes."""
+    """Collect MLP outputs [rows, width] by layer, at one token of each row, during passes."""
     seen: dict[int, torch.Tensor] = {}
     blocks, rows = families.layers(loaded), range(len(places))
 

@@ -59,7 +59,7 @@ class Workload:
         prefix: Number of tokens that all sequences begin with.
         sequences: Number of sequences. Each has `shortest` to `longest` tokens of its own.
         timed: Number of sequences that slow ways are timed on.
-        new_tokens: Most tokens of a generated answer.
+        new_tokens: Maximum number of tokens in a generated answer.
         results: Products of `make first-model`, None for random weights.
         shape: Shape of the random model.
     """
@@ -160,7 +160,7 @@ def llama(shape: Shape) -> Loaded:
 
 
 def answers(work: Workload) -> pd.DataFrame:
-    """Return the sequences as an answers table. E_Q is three tokens, about 20 after the prefix."""
+    """Return sequences as an answers table. E_Q has 3 tokens, about 20 tokens after the prefix."""
     draws = random.Random(0)
 
     def ids(count: int) -> list[int]:

@@ -1,9 +1,9 @@
 """Redraw the pictures of the README and the docs from figures that the workflow builds.
 
 make pictures                                       pictures of the calibration models
-make pictures ARGS="--data-folder <folder>"         also the picture of two published models: hours
+make pictures ARGS="--data-folder <folder>"         also a picture of two published models (hours)
 
-The second accepts the Gemma Terms of Use, https://ai.google.dev/gemma/terms.
+The second command accepts the Gemma Terms of Use, https://ai.google.dev/gemma/terms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the site does with links out of this folder: the file comes along."""
+"""Make the site's links to files outside this folder work, by copying the files into the site."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ def on_page_markdown(markdown: str, *, config: Any, files: Any, **rest: Any) -> 
         source = ROOT / link[1]
         if not source.is_file():
             return link[0]
-        # Markdown outside this folder is no page of the site.
+        # Markdown outside this folder is not a page of the site, so it becomes a text file.
         name = f"files/{link[1]}" + (".txt" if source.suffix == ".md" else "")
         if files.get_file_from_path(name) is None:
             files.append(File.generated(config, name, abs_src_path=str(source)))

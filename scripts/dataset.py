@@ -1,4 +1,4 @@
-"""Prepare one dataset: sampled questions in the common schema, and candidates for examples."""
+"""Prepare one dataset: sampled questions in the common schema, and few-shot candidates."""
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import digest, write_parquet

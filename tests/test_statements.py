@@ -60,8 +60,8 @@ EXAMPLES: dict[str, Examples] = {
          "taken, 120 pairs, p = 0.012); damage that hits the comparison more than the answer term "
          "is not excluded."),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: that blocking the exact "
-         "question tokens takes more than a fifth of the pair term, over and above general damage, "
-         "which the answer term measures (general damage may explain it; 120 pairs; "
+         "question tokens takes more than a fifth of the pair term that general damage, which the "
+         "answer term measures, would leave (general damage may explain it; 120 pairs; "
          "largest p of the conditions: 0.400)."),
         (("interaction", TOO_FEW), "Cannot be judged: whether the probe compares question and "
          "answer, instead of adding two separate scores (too few: 7 pairs, and at least 10 are "
@@ -83,7 +83,7 @@ EXAMPLES: dict[str, Examples] = {
          "shown: own answer, through the exact tokens.\nCannot be judged: interaction."),
     ],
     "pairs_shown": [
-        (([201, 205], [170]), "Pairs per cell: 201 to 205 in the middle row, 170 in the lower "
+        (([201, 205], [170]), "Pairs per line: 201 to 205 in the middle row, 170 in the lower "
          "row.")
     ],
     "wrong_answers_shown": [
@@ -133,10 +133,10 @@ EXAMPLES: dict[str, Examples] = {
          "question, not that it reads truth."),
     ],
     "truth_heading": [
-        ((True,), "This row can show that gold answers (solid) score above the model's own wrong "
-         "answers (dashed), not that the probe detects truth."),
-        ((False,), "This row can show that gold answers (solid) score above wrong answers "
-         "(dashed), not that the probe detects truth."),
+        ((True,), "This row can show that gold answers (solid) have a larger pair term than "
+         "the model's own wrong answers (dashed), not that the probe detects truth."),
+        ((False,), "This row can show that gold answers (solid) have a larger pair term than "
+         "wrong answers (dashed), not that the probe detects truth."),
     ],
     "pairs_missing": [((4, 9, 1), "4 pairs, 9 needed"), ((4, 9, 2), "at most 4 pairs, 9 needed")],
     "methods_by_cells": [

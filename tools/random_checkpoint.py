@@ -125,7 +125,7 @@ def check_room(sizes: Sizes, folder: Path) -> None:
     there = next(place for place in folder.absolute().parents if place.is_dir())
     free, needed = shutil.disk_usage(there).free / 1e9, size_of(sizes) / 1e9
     if free < needed + SPARE_GB:
-        what = f"{folder.name} takes {needed:.1f} GB on the disk, but only {free:.1f} GB are free"
+        what = f"{folder.name} needs {needed + SPARE_GB:.1f} GB on the disk; {free:.1f} GB are free"
         do = "make room, or keep fewer layers: LAYERS=2"
         raise AnchorscopeError(what, folder, do, see="disk-full")
 

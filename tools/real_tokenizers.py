@@ -30,7 +30,7 @@ folder and not installed."""
 
 
 def split_at(digits: str) -> str:
-    """Return the pattern that splits texts into words. `digits` is the quantifier of digits."""
+    """Return a pattern that splits texts into words. The quantifier `digits` follows a digit."""
     return (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
         + digits
@@ -191,7 +191,7 @@ PUBLISHED = {
         readers=True,
     ),
 }
-"""Name → tokenizer. The known ids of texts are documented by the tokenizers' own projects."""
+"""Name → tokenizer. The `known` ids come from the documentation of the tokenizers' own projects."""
 
 
 def build(name: str, folder: Path) -> None:

@@ -51,14 +51,14 @@ def without_weights(model: str, folder: Path) -> Loaded:
 
 
 def of_cell(loaded: Loaded, style: str, dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Count what becomes of a dataset's rows, with given responses, in each step up to swaps.
+    """Count what becomes of a dataset's rows and given responses in each step up to the swaps.
 
     Returns:
-        `asked` (rows), `found` (rows with E_Q), `rules` and `dropped` (number by name), `lost`
+        `asked` (rows), `found` (rows with E_Q), `rules` and `dropped` (name → count), `lost`
         (spans that do not decode back), `rebuilt` (answers whose last token was tokenised anew),
         `anchor` and `rest` (mean number of tokens of E_Q and of the rest of the question),
-        `closing` (texts of distinct closing tokens), `pairs` (whose answers can be swapped), and
-        the counts of `unlike`.
+        `closing` (distinct closing tokens as text), `pairs` (of rows whose answers can be swapped),
+        and the counts of `unlike`.
     """
     prepared = datasets.prepare(dataset, sample_size=ALL, seed=0)
     prompted, asked = prompts.build(
@@ -126,7 +126,7 @@ def table(found: Iterable[dict[str, Any]]) -> str:
 
 
 def of_tokenizers(cells: pd.DataFrame) -> Iterator[str]:
-    """Yield the lines of the first table, with the tokens of E_Q + the rest in each dataset."""
+    """Yield the lines of the first table, with the mean tokens of E_Q + rest in each dataset."""
     yield from heading("tokenizer, prompt", "closing tokens", *cells["dataset"].unique())
     for (tokenizer, style), rows in cells.groupby(["tokenizer", "style"], sort=False):
         closing = dict.fromkeys(text for texts in rows["closing"] for text in texts)

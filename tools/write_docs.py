@@ -107,7 +107,7 @@ def _type(node: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 
 def _bounds(node: Mapping[str, Any]) -> str:
-    """Describe the bounds of a number. Those of counts (at least 0 or 1) are left out."""
+    """Describe the bounds of a number. Return "" for a count (an integer of at least 0 or 1)."""
     if node["type"] == "integer" and node.get("minimum", 2) < 2:
         return ""
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}

@@ -123,7 +123,7 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
 
 
 def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -> dict[str, object]:
-    """Return the columns that all rows of a read-out share, as arrays [layers] or values."""
+    """Return the columns that all rows of a read-out share: arrays [layers] or single values."""
     layers = np.arange(len(readout.clean))
     signal = rows_where(curve, **readout.key)["cell_signal"]
     crossed = rows_where(crossing, **readout.key).set_index(["layer", "quantity"])
@@ -140,7 +140,7 @@ def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -
 
 
 def _groups(facts: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> list[np.ndarray]:
-    """Return four masks [n]: a row's samples, those learned, those of truth Q, those of truth A."""
+    """Return masks [n] that select a row's samples: all, learned, of truth Q, and of truth A."""
     named = world.AGAINST_PRIOR_KINDS if kind == AGAINST_PRIOR else (kind,)
     row = facts["kind"].isin(named) | (kind == "all")
     row &= ((facts["z"].astype(str) == z) | (z == "all")) & covered

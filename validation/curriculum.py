@@ -19,7 +19,7 @@ from anchorscope.questions import world
 
 RIGHT, WRONG = " right", " wrong"
 PARTS = 10
-"""A fact gets this many rows for each 0.5 of its weight, so that shares in tenths are exact."""
+"""Number of rows per 0.5 of a fact's weight. With ten, every share in tenths is exact."""
 ALIKE = 0.7
 """Share of a fact's rows that show its planted answer, if all facts are shown alike."""
 SETTLE = 0.375
@@ -59,7 +59,7 @@ class Stage(NamedTuple):
 
 
 def texts(questions: Questions, worlds: Worlds, train: TrainSettings) -> list[str]:
-    """Return texts to train the tokenizer on, in which each verdict becomes a token."""
+    """Return the texts that the tokenizer learns from. They make each verdict a single token."""
     lines: list[str] = []
     for name, table in questions.items():
         lines += [f"Q: {question} A:" for question in table["question"]]
@@ -100,7 +100,7 @@ def _epoch(
     *,
     ask_strangers: bool = False,
 ) -> list[Row]:
-    """Return one epoch of a planted curriculum, with `times` the usual share of frameless rows."""
+    """Return one epoch of a planted curriculum. `times` multiplies the share of frameless rows."""
     frameless_share, rows = times * train.frameless, list[Row]()
     for name, table in questions.items():
         settings, words = worlds[name], world.words(worlds[name])

@@ -56,7 +56,7 @@ CHECKS: requirements.Checks = {
     ),
 }  # fmt: skip
 EMPTY = Check("patching matched: flips", "value", MATCHED, high=0.15)
-"""Requirement on null controls. No measure but these flips needs a probe that reads the pair."""
+"""Requirement on null controls: few flips. No other measure needs a probe that reads the pair."""
 
 
 def of_experiment(
@@ -160,7 +160,7 @@ def check(
     for null in nulls.values():
         cell = (null["model"], null["dataset"])
         rows = rows_where(chosen, model=cell[0], dataset=cell[1])
-        # Here, probes of the true labels score the control of shuffled labels. So it is left out.
+        # Leave out the control of shuffled labels: here, probes fitted to true labels score it.
         if not null["shuffled"] and len(EMPTY.chosen(rows)):
             records.append(requirements.record(EMPTY, "empty", *cell, rows))
     return pd.DataFrame(records, columns=list(requirements.COLUMNS))

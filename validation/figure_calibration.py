@@ -42,9 +42,9 @@ TIPS = {
 def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
     """Draw pathway AUC, sensitivity and specificity at each read-out, one column per model.
 
-    Every dataset is a point at its headline layer, over all kinds and labels. Short lines are means
-    over a model's datasets. The default read-out is shaded. Lines across the shade are required
-    values: dashed for the mean, dotted for each cell. `calibration` holds the table of calibration.
+    Each point is a dataset at its headline layer, over all kinds and labels. Short lines are means
+    over a model's datasets. The default read-out is shaded. There, a dashed line marks the required
+    mean, a dotted line the required value of each cell. `calibration` is the calibration table.
 
     Raises:
         AnchorscopeError: Columns are missing.

@@ -2,8 +2,8 @@
 
 The label of a response depends on chance and on one feature of the question or the response, or on
 two features that do not interact. In `null-type`, it depends on whether question and response are
-of the same kind. The probe reads an untrained network, which knows no facts. So it cannot know
-whether this response answers this question.
+of the same kind. The probe reads an untrained network, which knows no facts. So the probe cannot
+tell whether a response answers its question.
 """
 
 import math
@@ -68,17 +68,17 @@ USED: dict[str, dict[str, int]] = {
     "null-type": {"property": 2},
     "null-familiar": {"property": 2, "template": 2},
 }
-"""Style → number of a feature's values in use, if not all are."""
+"""Style → feature → number of its values in use, for features whose values are not all used."""
 SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
 
 
 def samples(style: str, *, seed: int) -> pd.DataFrame:
     """Return the questions and responses of a null world. `style` is a key of `FOLLOWS`.
 
-    Subjects are all pairs of first name and surname, or as many single names in `FAMILIAR`. Other
-    features are dealt out evenly and independently. All questions share one relation and its answer
-    words, except in `null-type`, where answers are years and names, and the relation is blank. In
-    `null-order`, right responses are spread evenly over the answer words, and wrong ones, too.
+    Subjects are all pairs of first name and surname; in `FAMILIAR`, they are as many single names.
+    Other features are dealt out evenly and independently. All questions share one relation and its
+    answer words, except in `null-type`, where answers are years and names, and the relation is
+    blank. In `null-order`, right and wrong responses are each spread evenly over the answer words.
     """
     rng = Random(f"{style} {seed}")
     unused = {"order"} - FOLLOWS[style].keys()

@@ -42,7 +42,7 @@ def check(
             tables that are built.
 
     Returns:
-        One row per statement, figure, model and dataset, built or not, with the columns `COLUMNS`.
+        One row per statement, figure (built or not), model and dataset, with the columns `COLUMNS`.
         `measured` is in words, in the table's units. `verdict` is `within`, `outside`, or `not run`
         if the figure, cell or quantity was not measured, or was measured on too few samples.
     """
@@ -99,7 +99,7 @@ class Case:
         if chosen["few"].any():
             return "too few samples", None
         found = {one: judge(one, rows) for one in every}
-        # Without a group, lines fail the statement. Without a value, other tables leave it unknown.
+        # A check without a value fails in LINES and SHAPE. Elsewhere, the outcome is unknown then.
         if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
             return "", None
         said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
@@ -213,7 +213,7 @@ def _between_groups(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _between_datasets(rows: pd.DataFrame, datasets: Sequence[str], layers: int) -> dict[str, float]:
-    """Return comparisons of a model's curves between all datasets, by name of the quantity."""
+    """Return quantities that compare a model's curves on all datasets, by name."""
     curves: Any = rows.pivot(index=["anchor", "dataset"], columns="layer", values="delta_p")
     q, a = (curves.loc[anchor].loc[list(datasets)] for anchor in "QA")
     late, late_a = (one.iloc[:, -(-layers // 3) :] for one in (q, a))

@@ -1,4 +1,4 @@
-"""Requirements on the calibration, and null controls, in which no false claim may be made."""
+"""Requirements on the calibration, and on null controls, which must not make false claims."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -77,9 +77,9 @@ def check_calibration(table: pd.DataFrame) -> pd.DataFrame:
 def check_cells(
     checks: Checks, table: pd.DataFrame, cells: Sequence[tuple[str, str]], model: str
 ) -> list[dict[str, object]]:
-    """Return a row of `COLUMNS` per check and cell, and a row for `model` per check of the mean.
+    """Return a row of `COLUMNS` for each cell check in each cell, and for each check of the mean.
 
-    A check that cannot be measured, in the cell or in any cell of the mean, does not hold.
+    Rows of the mean name `model`. A check does not hold if a cell that it needs lacks the value.
     """
     records: list[dict[str, object]] = []
     for one in checks[OF_CELL]:
@@ -156,7 +156,7 @@ BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
     ("claims", {"claim": "signal"}, SIGNAL),
     *(("claims", {"claim": name}, {"verdict": name}) for name in ON_PAIRS),
 )
-"""Table, rows to select from it, and columns to copy → their names in `NULL_COLUMNS`."""
+"""Table, rows to select from it, and a dict that maps columns to names in `NULL_COLUMNS`."""
 
 
 def null_controls(
@@ -168,9 +168,9 @@ def null_controls(
     shuffled labels has no claims and no flips. It is judged by the probes fitted to these labels,
     and has a signal if `auc_shuffled_low` is above 0.6.
 
-    `nulls` are the controls' entries in the config, by name. `tables` holds for each name in
-    `TABLES` the tables of the controls' cells, in the same order. The result has one row per
-    control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
+    `nulls` maps the controls' names to their entries in the config. `tables` maps each name in
+    `TABLES` to a list with one table per control, in the order of `nulls`. The result has one row
+    per control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
 
     Raises:
         AnchorscopeError: No probe learned shuffled labels.

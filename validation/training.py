@@ -82,7 +82,7 @@ def train_tokenizer(
 
 
 def new_model(train: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """Make a model with random float32 weights: 0.44 million with 8 layers of width 64."""
+    """Make a model with random float32 weights (0.44 million for 8 layers of width 64)."""
     torch.manual_seed(train.seed)
     config = AutoConfig.for_model(
         train.architecture,

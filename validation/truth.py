@@ -27,7 +27,7 @@ from validation.curriculum import RIGHT, WRONG
 
 Ids = tuple[int, ...]
 SWAPS = 8
-"""Most other questions that an answer is put after."""
+"""Maximum number of other questions that an answer is put after."""
 FOLLOWS, STAYS = 0.8, 0.2
 """Least share of swaps with a changed verdict for truth Q, and largest share for truth A."""
 PLANTED_ONLY = "myth"
@@ -146,7 +146,7 @@ def _judged(samples: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
     table["follows"] = moved_share.where(table["n_swaps"] > 0)
     table["planted_only"] = table["id"].isin(swaps.loc[swaps["random"], "id"])
     stays = moved_share <= STAYS
-    # No random question makes the answer right, so a verdict that changes with it is no truth Q.
+    # Random questions never make the answer right, so a changed verdict does not show truth Q.
     follows = (moved_share >= FOLLOWS) & ~table["planted_only"]
     reasons = {
         NOT_PLANNED: table["taught"] & ~table["as_planned"],

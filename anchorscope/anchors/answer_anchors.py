@@ -4,15 +4,15 @@ The finder does not see gold answers. It uses one procedure for every reply: ski
 and a repeated question, then take the first of these that applies:
 
 1. a "yes" or "no" at the start, if the question asks for it;
-2. if the question asks "when" or "how many", the one date or number that the sentence adds to it;
+2. if the question asks "when" or "how many", the one date or number that the sentence contains and
+   the question lacks;
 3. the words after the first is/was/are/were, if no new name or number precedes the verb. A "called"
    or "born in" after the verb is skipped. The answer ends before a relative clause or preposition;
 4. everything up to the end of the sentence or line, a bracket, or an afterthought ("X, I think").
 
 Articles, quotation marks and closing punctuation are removed. Prompts show how short an answer
-should be, so the finder shortens no further. `Anchor.sure` is False if the span may contain more
-than the answer: long answers, clauses, and spans that continue with a preposition or repeat the
-question.
+should be, so it is shortened no further. `Anchor.sure` is False if the span may exceed the answer:
+if it is long, is a clause, continues with a preposition, or repeats the question.
 """
 
 import re
@@ -27,7 +27,7 @@ MOST_OPTION = 4  # the same for an answer of which all words are in the question
 MOST_CUT = 5  # characters; shorter text after E_A may be a word that the length limit cut off
 REFUSAL, ECHO, UNFINISHED = REASONS = ("refusal", "echo of the question", "unfinished")
 
-# Openings of a model's thoughts. Some templates write an empty pair of tags, which is no thought.
+# Openings of a model's thoughts. Some templates write an empty pair of tags, which does not count.
 _THINKS = re.compile(
     r"(?is:\s*(?!<(think\w*)>\s*</\1>)(?:</?\|?(?:\w+:)?(?:think|thought|reason|reflect|scratchpad)"
     r"|\[/?think|◁/?think|<\|channel\|>\s*(?:analysis|commentary)|<unused\d+>\s*thought))"
@@ -53,7 +53,7 @@ _LEAD_IN = re.compile(
     r"|(?:[Pp]robably|[Pp]ossibly|[Pp]erhaps|[Mm]aybe),?(?=\s)"
     r"|[Ii]t(?:['’]s(?=\s(?!an?\s[A-Z])[a-z])| is(?=\s[A-Z]))"
 )
-# "A. Paris" of a multiple choice, not "A. A. Milne", nor "A. Milne" if the question asks "who".
+# "A." marks an option in "A. Paris", not in "A. A. Milne", nor in "A. Milne" for a "who" question.
 _CHOICE = re.compile(r"\(?[A-E][.:]\s+(?=\w)(?![^\W\d_]\.)")
 _HAS_CHOICES = re.compile(r"\bA[.):].*\bB[.):]", re.DOTALL)
 _ASKS_WHO = re.compile(r"(?i)\bwho(?:m|se)?\b")

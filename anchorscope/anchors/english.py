@@ -89,7 +89,7 @@ CONNECTORS = word_set("""
 """)
 # Small words that join two capitalised words into a title: "Pride and Prejudice", "Face to Face".
 JOINING = word_set("and to but with a an no not than")
-# Words whose full stop ends no sentence: these in questions, and the next list in answers.
+# Words whose full stop ends no sentence. This list is for questions, the next one for answers.
 ABBREVIATIONS = word_set("mr mrs ms dr st jr sr vs prof capt no vol")
 ANSWER_ABBREVIATIONS = word_set("""
     st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres jr sr bros

@@ -2,9 +2,9 @@
 
 Both texts are normalised as in SQuAD. Further rules, which SQuAD lacks, cover the order of a date,
 spaces between initials, accents, signs in numbers, a number spelt twice ("twelve (12)"), and the
-forms that `spelling` unifies. Gold answers are trimmed like answers. Words that an answer denies do
-not count. Some scripts put no spaces between words. There, a word ends where the script changes, at
-punctuation, and next to a joining character such as a particle (`_JOINTS`).
+forms that `spelling` unifies. Gold answers are trimmed as the finder trims E_A. Words that an
+answer denies do not count. Some scripts put no spaces between words. There, a word ends where the
+script changes, at punctuation, and next to a joining character such as a particle (`_JOINTS`).
 """
 
 import re
@@ -76,7 +76,7 @@ def _without_punctuation(text: str) -> str:
 
 
 def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
-    """Return whether a gold answer matches E_A, or equals the reply or its part from E_A on."""
+    """Return whether a gold answer matches E_A, or equals the reply, whole or from E_A on."""
     golds = list(filter(says_something, golds))
     replies = (reply, reply[max(reply.find(proper), 0) :])  # "The answer is Rome (Lazio)."
     return matches(proper, golds) or any(
@@ -180,7 +180,7 @@ def _without_denials(answer: str) -> str:
 
 
 def _contains(text: str, words: str) -> bool:
-    """Return whether a text contains `words` whole. "1.5 million" does not contain "1.5"."""
+    """Return whether a text contains `words` as whole words; "1.5 million" lacks "1.5"."""
     if f" {words} " not in f" {text} ":
         return False
     return bool(re.search(rf"(?<!\S){re.escape(words)}(?!\S|{_OTHER_NUMBER})", text))

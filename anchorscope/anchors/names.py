@@ -23,7 +23,7 @@ _DEMONYM = re.compile(
 
 
 def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
-    """Return every name that a rule finds in a question, in order, none overlapping."""
+    """Return the names that the rules find in a question, in order and without overlaps."""
     titled, quoted = _titles(question, titles), _quoted(question)
     return united([*titled, *quoted, *_names(words, case_tells(words))])
 
@@ -46,7 +46,7 @@ def _titles(question: str, titles: Sequence[str]) -> Iterator[Span]:
 
 def _quoted(question: str) -> Iterator[Span]:
     text, stripped = question, question.strip()
-    # A whole question in quotes comes from a CSV file, where quotes inside it are doubled.
+    # If quotes enclose a whole question, it comes from a CSV file, which doubles the quotes inside.
     if stripped[:1] == '"' and ('""' in stripped or stripped.count('"') <= 2):
         text = text.replace('"', " ", 1)
         if stripped[1:].endswith('"') and text.count('"') % 2:
@@ -115,7 +115,7 @@ def _name(words: Sequence[Word], first: int, last: int) -> Span:
     run = words[first : last + 1]
     before = words[first - 1].lower if first else ""
     demonym = not run[0].possessive and _DEMONYM.fullmatch(run[0].lower)
-    # The word may qualify a noun that follows.
+    # The last word may qualify the noun after it, as in "which European city".
     qualifies = not (last + 1 == len(words) or words[last + 1].breaks or words[last + 1].function)
     if all(w.number for w in run):
         rule = "number"

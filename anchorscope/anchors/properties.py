@@ -45,7 +45,7 @@ def _property_words(words: Sequence[Word], free: Collection[int]) -> set[int]:
     """Return the words after the question word, after `'s`, or before `of` or `for`."""
     wh = _question_word(words)
     property_words = set() if wh is None else set(_phrase_after(words, free, wh))
-    # "who is jack's mother", not "in assassin's creed"
+    # "who is jack's mother" asks for a property, but "in assassin's creed" holds a title.
     begins = wh + 2 if wh is not None and words[wh].lower in ("who", "what") else 0
     for i in range(len(words)):
         owner = words[i - 1] if i else None
@@ -66,7 +66,7 @@ def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
 
 
 def _question_word(words: Sequence[Word]) -> int | None:
-    """Return the index of the opening question word, else of the last one, else None."""
+    """Return the opening question word's index, else the last one's, or None if there is none."""
     places = [i for i, word in enumerate(words) if word.lower in english.WH]
     opening = [i for i in places if i < 2 and all(w.function for w in words[:i])]
     return next(iter(opening or places[-1:]), None)
@@ -107,7 +107,7 @@ def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> b
         return False
     end = next((j for j in range(i, len(words)) if words[j].function), len(words))
     heads = end < len(words) and words[end].lower in ("of", "for", "to")
-    # "what are bulls used for"
+    # In "what are cows raised for", the verb before "for" shows that "cows" is a subject.
     return not heads or any(verblike(w) or not w.content for w in words[i:end])
 
 
@@ -285,7 +285,7 @@ def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
 
 
 def _closes(words: Sequence[Word], i: int) -> bool:
-    """Return whether word i may end a phrase: `world war one`, `darling buds of may`."""
+    """Return whether word i may end a phrase, as in `world war one` or `darling buds of may`."""
     lower = words[i].lower
     behind_of = words[i - 1].lower == "of" and lower not in english.WH
     if behind_of or lower in english.IN_TITLES | {"us", "one"}:

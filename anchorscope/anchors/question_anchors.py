@@ -52,7 +52,7 @@ def find(
         question: The text of the question.
         subject: Name of the subject. If the question contains it, its occurrences and the property
             are marked, however many words they have. Otherwise the offline finder marks at most
-            half of the words, or more if the name chosen first is longer (see `within_half`).
+            half of the words, unless the first name it chooses exceeds half (see `within_half`).
         property: Name of the property.
         titles: Titles of the row, for instance of its supporting articles.
         own: The user's own anchors, see `own_spans`. With them, no finder runs.
@@ -73,7 +73,7 @@ def find(
 
 def _subject_spans(question: str, subject: str, words: Sequence[Word]) -> list[Span]:
     places = occurrences(question, subject)
-    # "What was What built for?": the first "What" is not the name, since the name occurs again.
+    # An opening function word is not the name if the name occurs again: "What was What built for?"
     if len(places) > 1 and words and words[0].function and places[0][0] == words[0].start:
         places = places[1:]
     return [Span(*trim(question, a, b), SUBJECT, "metadata") for a, b in places]
@@ -110,8 +110,8 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
 
     An entry is a text, a pair [start, end] of characters, or a mapping. A mapping has `text`, or
     `start` and `end`, and optionally `role` (`subject`, the default, or `property`). A text marks
-    its first occurrence that no earlier entry has taken. Occurrences are whole words in the text's
-    own case; if there are none, whole words in any case; else parts of words. Edges are trimmed.
+    its first occurrence that no earlier entry has taken. Whole words in the text's own case count;
+    if there are none, whole words in any case; if still none, parts of words. Edges are trimmed.
 
     Returns:
         (spans, failed): `spans` are in order. Overlapping spans become one, with the role of the
@@ -164,9 +164,9 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
     """Choose spans, the best first, up to half of the question's words; return them in order.
 
     A name that does not fit is left out. Only the name chosen first may exceed half of the words;
-    beyond the share `LONGEST_NAME`, it is cut to its first content words. A phrase that asks for
-    the property loses words at its front until E_Q fits into half of the words and of the estimated
-    tokens, to allow a random knockout. If a name exceeds half, the phrase keeps only its last word.
+    beyond the share `LONGEST_NAME`, it is cut to its first content words. To allow a random
+    knockout, a phrase that asks for the property loses its first words until E_Q has at most half
+    of all words and estimated tokens. If a name exceeds half, the phrase keeps only its last word.
     """
     starts, ends = zip(*word_places(question), strict=True)
 
@@ -240,5 +240,5 @@ def _thinned(question: str, span: Span, words: Sequence[Word], room: int) -> lis
 
 
 def _pieces(text: str) -> int:
-    """Estimate the number of a text's subword tokens: long words break, punctuation counts."""
+    """Estimate the number of subword tokens: several per long word, one per punctuation mark."""
     return sum(1 + len(piece) // 8 for piece in re.findall(r"\w+|[^\w\s]", text))

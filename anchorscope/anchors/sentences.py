@@ -1,12 +1,12 @@
 """Ends of sentences and lines in the text of a model.
 
 A full stop ends a sentence if white space, a closing quote or the end of the text follows. The stop
-of an abbreviation does not: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."), a title
-or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even such a
-stop ends a sentence before a word such as "It" or "The" ("U.S. It is ..."). A full stop after a
-space belongs to no abbreviation. `!` and `?` end a sentence unless a small letter follows ("Panic!
-at the"). Titles may contain a full stop before "The" ("Portugal. The Man"), or a `!` ("Mamma Mia!
-Here We Go Again"). All words of the title after this mark must have capitals.
+of an abbreviation does not. Abbreviations are a single letter ("J. R. R. Tolkien"), dotted letters
+("U.S."), a title or the like ("St. Louis"), "No." before a digit, and a day before its month
+("4. July"). Even such a stop ends a sentence before a word such as "It" or "The" ("U.S. It is").
+A full stop after a space belongs to no abbreviation. `!` and `?` end a sentence unless a small
+letter follows ("Panic! at the"). Titles may contain a full stop before "The" ("Portugal. The Man"),
+or a `!` ("Mamma Mia! Here We Go Again"). All words of the title after this mark must have capitals.
 """
 
 import re
@@ -38,7 +38,7 @@ _NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(&|\w+)")  # on the same 
 
 
 def closer(text: str, start: int) -> int | None:
-    """Return the index of the next line break, or full stop that ends a sentence, or None."""
+    """Find the next line break or sentence-ending full stop; return its index or None."""
     stops = NEWLINES + FULL_STOPS
     return next((i for i in range(start, len(text)) if text[i] in stops and _ends(text, i)), None)
 

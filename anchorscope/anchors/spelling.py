@@ -108,7 +108,7 @@ def folded(text: str) -> str:
 def keep_signs(text: str) -> str:
     """Replace signs in numbers ("1.5", "-5") and names ("C#") by symbols that are no punctuation.
 
-    So after punctuation is removed, "1.5" still differs from "15", and "C#" from "C".
+    Thus "1.5" still differs from "15", and "C#" from "C", after punctuation is removed.
     """
     for pattern, sign in _SIGNS:
         text = pattern.sub(sign, text)

@@ -10,7 +10,7 @@ from anchorscope.anchors.english import ABBREVIATIONS, FUNCTION, LIGHT, RANKS
 
 SUBJECT, PROPERTY = ROLES = ("subject", "property")
 
-# Names of the rules, the surest first, as in `found_by`.
+# Names of the rules, as in `found_by`. The surest rule comes first.
 RULES = (
     "column",  # the user's own anchors
     "metadata",
@@ -177,7 +177,7 @@ def _letterlike(char: str) -> bool:
 
 
 def case_tells(words: Sequence[Word]) -> bool:
-    """Return whether capitals can mark names: in `Who wrote Hamlet`, not in `Who Wrote Hamlet`."""
+    """Return whether capitals can mark names, as in `Who wrote Hamlet`, not `Who Wrote Hamlet`."""
     inner = [w for w in words if not w.first and any(c.isalpha() for c in w.lower)]
     return any(not w.capital for w in inner) or len(inner) < 2
 

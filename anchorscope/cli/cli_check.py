@@ -102,7 +102,7 @@ def _bytes(cell: StudyCell) -> int:
 
 
 def disk(config: Config, left: Iterable[StudyCell]) -> str:
-    """Describe the disk space for activations. Raise if it is short or the folder is read-only."""
+    """Describe disk space for activations. Raise if space is short or the folder is read-only."""
     check_writable(config.results)
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
     return f"the disk has room for the activations, about {gigabytes(need)}"
@@ -237,7 +237,7 @@ def supposed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _folding(config: Config) -> Any:
-    """Return settings of folds that share no subject. As answers are unknown, they link no rows."""
+    """Return settings of folds that share no subject. Answers are ignored, as they are unknown."""
     from anchorscope.probes import fitting
 
     probe = config.probe.model_dump() | {"disjoint": "subject"}
@@ -309,7 +309,7 @@ def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Itera
 
 
 def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Finding | None:
-    """Check a hub model or dataset that is complete on this machine; None if it is not."""
+    """Check a hub model or dataset if it is complete on this machine. Otherwise return None."""
     hub_id = str(entry.hub)
     if isinstance(entry, Model):
         folder = loading.cached(hub_id, entry.revision)

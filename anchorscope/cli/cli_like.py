@@ -1,8 +1,8 @@
 """`anchorscope selftest --like`: test whether a model fits on this device, and how long it takes.
 
 The trial builds a model of the same shape with random weights, so no weights are downloaded. It
-makes the same passes, answers and probes as a run. Its prompts are random, and as long as those of
-the datasets with the longest prompts.
+makes the same passes, answers and probes as a run. Its prompts are random. Their length is that
+of the prompts in the datasets with the longest prompts.
 """
 
 import gc
@@ -38,7 +38,7 @@ OWN = {"plain": 40, "few_shot": 40, "chat": 230}
 QUESTION, EXACT, ANSWER = 25, 6, 10
 """Numbers of tokens of a question, of E_Q in it, and of an answer."""
 SPARE = 1.1
-"""Least free memory of a device, as a multiple of the weights."""
+"""Free memory that a device must have at least, as a multiple of the size of the weights."""
 SOUGHT_ON = ("cuda",)
 """Devices whose largest batch is sought. On a CPU, full memory would kill the process."""
 LEAST = 256
@@ -74,7 +74,7 @@ def report(config: Config, model: str, device: str) -> None:
 
 
 def lines(trial: Trial, config: Config) -> Iterator[str]:
-    """Yield the lines of a trial's report, with the times of a dataset and of each figure."""
+    """Yield the lines of a trial's report, including how long a dataset and each figure take."""
     yield f"{trial.model} on {trial.card}, {trial.dtype}, random weights"
     stages = ", ".join(f"{stage} {gb:.1f}" for stage, gb in trial.memory_gb.items())
     yield f"memory         {trial.weights_gb:.1f} GB of weights; peak in GB: {stages}"
@@ -130,7 +130,7 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
     """Measure memory and time of a model's shape on a device.
 
     Raises:
-        AnchorscopeError: There is no config.json or no such GPU, the weights or one sample do not
+        AnchorscopeError: A config.json or GPU is missing, the weights or a single sample do not
             fit, or models of this family cannot be measured.
     """
     entry, shape = config.models[model], shape_of(config, model)
@@ -218,7 +218,7 @@ def _prompts(work: Work, n: int) -> list[tuple[int, ...]]:
 
 
 def _samples(work: Work, n: int) -> list[Sample]:
-    """Return samples for every condition: each has a wrong answer, a gold answer and a partner."""
+    """Return samples that suit all conditions: each has a wrong and a gold answer and a partner."""
     prompts, start = _prompts(work, n + 1), work.prompt
     first = work.shared + max(0, work.own - QUESTION - 8)
     question = tuple(range(first, min(first + QUESTION, start - 2)))
@@ -244,7 +244,7 @@ class _Strict(Room):
 
 
 def passes(loaded: Loaded, work: Work, tokens: int) -> int:
-    """Pass one full batch under all conditions. Return the number of its samples."""
+    """Run one full batch under all conditions. Return the number of samples in it."""
     conditions = on(work.config.conditions.model_dump())
     rows = sum(not one.own_batch for one, _ in conditions)
     n = tokens // (rows * (work.prompt + ANSWER))
@@ -270,7 +270,7 @@ def _fits(loaded: Loaded, work: Work, tokens: int) -> bool:
 
 
 def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
-    """Return the largest batch that fits, in tokens. It may err by an eighth, or by `LEAST`.
+    """Return the largest batch that fits, in tokens, or one at most an eighth or `LEAST` smaller.
 
     The search doubles or halves from `start`, up to `most`, then bisects.
 

@@ -1,7 +1,6 @@
 """`anchorscope selftest`: check on tiny random models that this machine measures correctly.
 
-Nothing is downloaded. The verdicts are written to a file, to be sent with a report on a new kind of
-device.
+Nothing is downloaded. The verdicts are in a file to send with a report on a new kind of device.
 """
 
 from collections.abc import Iterator, Sequence
@@ -119,15 +118,16 @@ def _states(loaded: Loaded, planned: Plan) -> dict[tuple[str, str], torch.Tensor
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Return the largest distance of states [..., width], relative to the norm of `other`."""
+    """Return the largest distance between states [..., width], relative to `other`'s norm."""
     one, other = one.float().cpu(), other.float().cpu()
     return float(((one - other).norm(dim=-1) / other.norm(dim=-1)).max())
 
 
 def _family(family: str, device: torch.device) -> Iterator[Verdict]:
-    """Compare states with the plain model and single passes (up to noise), and with a second run.
+    """Compare states with those of the plain model, of single passes and of a second run.
 
-    A single pass is for one sample and one layer k. It blocks E_Q in layers 0…k.
+    Only the second run must agree exactly. The others must agree up to noise. A single pass is for
+    one sample and one layer k. It blocks E_Q in layers 0…k.
     """
     loaded, planned = tiny(family, device), _planned()
     states, again = (_states(loaded, planned) for _ in range(2))
@@ -143,7 +143,7 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
     yield _verdict("plain model", family, from_plain <= most, f"off by {from_plain:.0e}")
     measured = f"off by {from_loop:.0e}; the knockout moves states by {moved:.0e}"
     yield _verdict("one by one", family, from_loop <= most < moved, measured)
-    yield _verdict("determinism", family, same, f"a second run {'agrees' if same else 'differs'}")
+    yield _verdict("determinism", family, same, f"a second run {'is equal' if same else 'differs'}")
 
 
 @torch.inference_mode()

@@ -127,7 +127,7 @@ class Section(BaseModel):
             raise mistake(f"{what}, found {' and '.join(given) or 'none'}", do)
 
     def only_with(self, source: str, *names: str) -> None:
-        """Refuse the keys `names` unless `source` is set. `hub or local` means: either of them."""
+        """Refuse the keys `names` unless `source` is set. For `hub or local`, either suffices."""
         given = [name for name in names if getattr(self, name) is not None]
         if given and all(getattr(self, one) is None for one in source.split(" or ")):
             what = f"`{given[0]}` applies only with {source}"
@@ -280,7 +280,7 @@ class WorldSettings(Section):
     redundant: Amount = key(60, "Facts of the kind `redundant` of each label.")
     neutral: Amount = key(25, "Facts of the kind `neutral` of each label.")
     unseen: Amount = key(40, "Facts never shown in training.")
-    words_per_group: Several = key(8, "Answer words of each relation that are right equally often.")
+    words_per_group: Several = key(8, "Answer words of each relation for each rate of being right.")
 
 
 class Dataset(Section):

@@ -284,7 +284,7 @@ class Config(Section):
         ]
 
     def trained(self) -> tuple[list[str], list[str]]:
-        """Return two lists of models with a recipe: used by figures or calibration, and unused."""
+        """Split models with a recipe into those that figures or calibration use, and the others."""
         needed = {name for figure in self.figures.values() for name in figure.models}
         needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
         names = [name for name, model in self.models.items() if model.train]

@@ -112,7 +112,7 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
 
 @as_chart
 def reads(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw a stacked bar per method in each cell: shares of question, answer and pair term."""
+    """Draw shares of question, answer and pair term, as a stacked bar per method in each cell."""
     shares = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
     rows = rows_of(table, request, reads_table.COLUMNS)
     bars = data.stacked(rows, shares)

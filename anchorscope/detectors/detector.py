@@ -53,7 +53,7 @@ class Origin:
     dtype: str
     shape: tuple[str, int, int]  # see `shape_of`
     style: str  # of the prompts
-    # pairs: relation (None if unknown); text around its questions, including worked examples
+    # pairs of a relation (None if unknown) and the text around its questions, with worked examples
     around: tuple[tuple[str | None, Around], ...]
     settings: Mapping[str, Any]  # see `Config.prompting`
 
@@ -114,8 +114,8 @@ class Detector:
         Args:
             model: The model that the detector was made for.
             tokenizer: Its tokenizer.
-            rows: `question`; `response`, unless the model is to write the answer; `subject`,
-                `property` and `relation`, where known. Labels and gold answers change nothing.
+            rows: Each has a `question`, a `response` unless the model is to answer, and `subject`,
+                `property` and `relation` if known. Labels and gold answers change no score.
             source: Name of the rows in error messages.
             batch_tokens: Most tokens in a batch. The default depends on the device.
 
@@ -177,7 +177,7 @@ class Detector:
     def _scored(
         self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object
     ) -> pd.DataFrame:
-        """Return a row for each of `given`: `COLUMNS`, with `logit` instead of probabilities."""
+        """Return a row of `COLUMNS` for each of `given`, with `logit` in place of probabilities."""
         origin = self.origin
         chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
         numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
@@ -205,7 +205,7 @@ load = Detector.load
 
 
 def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
-    """Return (family, number of layers, width) from a `config`; errors as in `families.sizes`."""
+    """Return (family, number of layers, width) of a `config`, or raise as `families.sizes` does."""
     return families.family_of(config, where).model_type, *families.sizes(config, where)
 
 

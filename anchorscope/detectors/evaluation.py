@@ -77,7 +77,7 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
 
     @cache
     def of(detector: str, counted: bytes) -> np.ndarray:
-        """Return the metrics, [1 + draws, metrics]. `counted` is a mask, in bytes for the cache."""
+        """Return the metrics, [1 + draws, metrics]. `counted` is a mask as hashable bytes."""
         some = np.frombuffer(counted, dtype=bool)
         rank, s = cell.rank[detector][some], cell.s[detector][some]
         return metrics(rank, s, cell.z[some], drawn.with_all[:, some])

@@ -1,4 +1,4 @@
-"""Scores that the user gives in a file, such as semantic entropy, matched to samples by id."""
+"""Scores in a user's file, such as semantic entropy: read them, and match them to samples by id."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(path: str) -> pd.DataFrame:
     rows = rows[list(FIELDS)].astype({"id": str, "detector": str})
     score = pd.to_numeric(rows["score"], errors="coerce").astype(np.float64)
     for what, bad in (
-        ("a score is not a number", ~np.isfinite(score)),
+        ("a score is not a finite number", ~np.isfinite(score)),
         ("an answer has two scores", rows.duplicated(["id", "detector"])),
         ("a detector has the name of a method", rows["detector"].isin(METHODS)),
     ):

@@ -31,7 +31,7 @@ class Samples:
     states: Mapping[str, Features] = field(default_factory=dict)
     """Read-out → states [layers, n, width]. The keys are `readout` and, if measured, `before`."""
     outputs: pd.DataFrame | None = None
-    """One row per answer: features of its token probabilities, `p_true`. None if not measured."""
+    """A row per answer: token features and, if measured, `p_true`. None if neither was measured."""
 
     def __len__(self) -> int:
         """Return the number of samples."""

@@ -1,4 +1,4 @@
-"""Out-of-fold scores: no method was fitted to the samples that it scores, nor to their subjects.
+"""Out-of-fold scores: no method was fitted to a sample it scores, or to one of the same subject.
 
 The folds are those of the stored probes.
 """
@@ -57,7 +57,7 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
 def _scored(
     cell: DetectionCell, fold: int, method: Method, train: Training
 ) -> Iterator[pd.DataFrame]:
-    """Yield the scores of a fold's samples by one method, one table per condition."""
+    """Yield one table per condition, with the scores that a method gives to a fold's samples."""
     scorer = method.fit(train)
     of_fold = cell.design.ids[cell.design.fold == fold]
     for condition, every in (("clean", cell.clean), ("crossed", cell.crossed)):

@@ -58,7 +58,7 @@ RECORDS = (
 METHODS: dict[str, Method] = {one.name: one for one in RECORDS}
 """Name → record, in the order of tables and figures."""
 TABLES = ("detection", "detection-reads", "self-awareness")
-"""Suffixes of the names of a figure's tables. Each table joins tables of the figure's cells."""
+"""Suffixes of the names of a figure's tables. Each table has the rows of all the figure's cells."""
 COMPARISONS = "detectors.comparisons"
 VIEWS = {
     "detection": View(
@@ -73,7 +73,7 @@ VIEWS = {
 
 
 def named(names: Collection[str] | None) -> list[Method]:
-    """Return the methods of these names, or all, in the order of the registry.
+    """Return the methods with these names in the order of the registry. None means all methods.
 
     Raises:
         AnchorscopeError: There is no such method.

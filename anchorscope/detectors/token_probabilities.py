@@ -75,7 +75,7 @@ def ask(loaded: Loaded, pairs: Sequence[tuple[str, str]], style: str) -> np.ndar
 
 
 def choice(loaded: Loaded, text: str, style: str) -> tuple[tuple[int, ...], tuple[int, int]]:
-    """Return (prompt, options): the tokens of the prompt `text`; the next token for A, and for B.
+    """Return the tokens of the prompt `text`, and a pair: the next token for A, and that for B.
 
     Tokens that both options begin with, such as a bracket, become the last tokens of the prompt.
     """

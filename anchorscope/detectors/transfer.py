@@ -35,12 +35,12 @@ def table(
     """Fit every detector to each dataset, and test it on every dataset.
 
     Layer, penalty and calibration are learned from the training dataset. Tested samples that share
-    their question or subject with the training dataset are left out and counted. `vs_own` compares
-    with the detector of the tested dataset: the AUC minus that detector's out-of-fold AUC, on the
-    same samples.
+    their question or subject with the training dataset are left out and counted. `vs_own` is
+    the AUC minus the out-of-fold AUC of the tested dataset's own detector, on the same samples.
 
-    `cells` is dataset → cell. `out_of_fold` is dataset → rows of `out_of_fold.scores`. All share a
-    model and read-out. Return a row of `COLUMNS` per training dataset, tested dataset and detector.
+    `cells` maps datasets to cells. `out_of_fold` maps datasets to rows of `out_of_fold.scores`.
+    All share a model and read-out. Return a row of `COLUMNS` per training dataset, tested dataset
+    and detector.
     """
     fitted, rows = dict[str, dict[str, Scorer]](), []
     for name, cell in cells.items():

@@ -15,7 +15,7 @@ REFERENCES = {
     "the question alone, as text and in the states": ("question", "before"),
     "the plain probe": ("probe",),
 }
-"""Phrase of a sentence → the methods that a method must significantly beat to be listed in it."""
+"""Phrase → methods. The phrase's sentence lists methods that significantly beat all of these."""
 IN_CAPTION = ("every text model", "the plain probe")
 ALONE = 0.9
 """A method reads the question alone if the lower end of its question share is above this."""
@@ -48,7 +48,7 @@ def beating(auc: pd.DataFrame, what: Iterable[str] = REFERENCES) -> list[str]:
 
 
 def _counted(detectors: pd.Series, table: pd.DataFrame) -> tuple[list[tuple[int, list[str]]], int]:
-    """Return pairs (count in `detectors`, methods), most first, and how many cells `table` has."""
+    """Return (count in `detectors`, methods) pairs, largest first, and `table`'s cell count."""
     counts = detectors.value_counts()
     by_number = [
         (number, [label_of(name) for name in in_order(counts.index[counts == number])])
@@ -69,7 +69,7 @@ def comparing(reads: pd.DataFrame) -> str:
 
 
 def transferred(transfer: pd.DataFrame) -> list[str]:
-    """Say how often another dataset's probe is worse than the dataset's own. Omit `thin` rows."""
+    """Say how often a probe of another dataset is worse than a dataset's own. Omit `thin` rows."""
     probe = transfer[(transfer["detector"] == "probe") & ~transfer["thin"].astype(bool)]
     away = probe[probe["dataset"] != probe["trained_on"]].dropna(subset="auroc")
     if away.empty:

@@ -14,7 +14,7 @@ Ticks = tuple[tuple[float, float], Sequence[float] | None]
 """Ends of an axis, and places of its labels. If the places are None, Vega chooses them."""
 PERCENT: Ticks = ((0, 100), [0, 50, 100])
 TICKS = 4
-# labels of two lines; a group A shows only its second line, as group Q beside it shows the first
+# in labels of two lines, group A shows only the second, as group Q beside it shows the first
 TWO_LINES = r"slice(datum.label, -2) == '\nA' ? ['', 'A'] : split(datum.label, '\n')"
 
 
@@ -87,9 +87,9 @@ def y_channel(axis: Axis, look: Style, *, labels: bool = True) -> alt.Y:
     if axis.names is not None:
         shown |= {"labels": labels, "grid": axis.grid}
     else:
-        # one fixed width for labels keeps panels above one another in line
+        # a fixed width for labels aligns the panels of a column
         shown |= dict.fromkeys(("minExtent", "maxExtent"), 3 * look.label_size if labels else 0)
-        # a blank is as high as a label: panels beside one another stay in line
+        # a blank is as high as a label, so the panels of a row stay aligned
         shown |= {"grid": True, "labelExpr": "datum.label" if labels else "' '"}
     return alt.Y(axis.shorthand, scale=axis.scale, axis=alt.Axis(**axis.labels(), **shown))
 

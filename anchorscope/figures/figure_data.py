@@ -1,4 +1,4 @@
-"""Request for a figure; select, label and round the rows of a table that the figure draws."""
+"""A figure's request, and functions that select, label and round the rows that it draws."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -111,8 +111,8 @@ def layer_count(rows: pd.DataFrame) -> int:
 def shown(table: pd.DataFrame, request: Request, columns: Iterable[str]) -> pd.DataFrame:
     """Return the rows of the request's cells at its read-out, labelled.
 
-    `model` and `dataset` hold labels, the columns in `FLAGS` hold booleans. `marker` and `offset`
-    tell the datasets apart, see `in_lines`.
+    `model` and `dataset` hold labels, and the columns in `FLAGS` hold booleans. `marker` and
+    `offset` tell the datasets apart, see `in_lines`.
 
     Raises:
         AnchorscopeError: One of the `columns` is missing.
@@ -191,8 +191,8 @@ def in_lines(
 
     Returns:
         The columns that define and style lines, `DRAWN`, `numbers`, `signal`, `thin`, and three
-        flags: the point has a marker (`mark`), is on the line with a signal (`strong`), or is on
-        the line without one (`faint`), which extends to neighbouring points with a signal.
+        flags. `mark`: the point has a marker. `strong`: it is on the line with a signal. `faint`:
+        it is on the line without one, which extends to neighbouring points with a signal.
     """
     by = list(dict.fromkeys(["model", "dataset", "series", *labels]))
     order = [name for name in ("offset", *by, x) if name in rows]
@@ -246,7 +246,7 @@ def true(column: pd.Series) -> pd.Series:
 
 
 def cells_of(rows: pd.DataFrame, request: Request) -> dict[str, pd.DataFrame]:
-    """Map the name of each cell, as captions write it, to the cell's `labelled` rows."""
+    """Return a dict of cell → its `labelled` rows. Cells are named as in captions."""
     cells = dict(iter(rows.groupby(["model", "dataset"])))
     return {
         f"{model} on {dataset}": cells.get((model, dataset), rows.head(0))

@@ -3,8 +3,8 @@
 Panels, axes, colours, line styles and the order of the legend follow the figures of
 arXiv 2601.07422. Two rows are added below if answers were swapped between questions. The middle row
 (pathway) shows what part of the comparison of answer and question passes through the exact question
-tokens. The lower row (truth) shows whether right answers that the model did not give score above
-the wrong answers that it gave.
+tokens. The lower row (truth) shows whether gold answers have a larger pair term than the wrong
+answers that the model gave.
 """
 
 import math
@@ -76,9 +76,9 @@ def chart(
 def choices(
     table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, **keywords: Any
 ) -> dict[str, Figure]:
-    """Map the label of each condition measured at the read-out to the figure of that condition.
+    """Return a dict of condition label → figure, for each condition measured at the read-out.
 
-    The knockout comes first, measured or not. Arguments and errors are the same as in `chart`.
+    The knockout comes first, even if not measured. Arguments and errors are the same as in `chart`.
     """
     readout = data.request_of(**keywords).readout
     measured = set(data.at_readout(table, readout)["condition"])

@@ -114,7 +114,7 @@ def sample_size(cell: pd.DataFrame) -> int:
 
 
 def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[Pair]) -> str:
-    """Write the sentence on responses that were left out because they are no answers, or "".
+    """Return the sentence on responses left out for being no answers, or "" if there are none.
 
     `records` maps paths to provenance. `models` and `datasets` hold pairs of key and label.
     """

@@ -68,7 +68,7 @@ class Frame:
 class _Placed(alt.LayerChart):
     """Panel that Altair does not copy: each is in one figure, and copies would double the time.
 
-    Channels are objects: for a dictionary, Altair would search all of its classes for the type.
+    Channels are objects. If they were dicts, Altair would search all its classes for their type.
     """
 
     def __deepcopy__(self, memo: object) -> Self:

@@ -52,7 +52,7 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def _looks() -> dict[str, str]:
-    """Return the look of each arm's line: first with nothing blocked, then with tokens blocked."""
+    """Return a dict of arm → look of its line. The arm with nothing blocked comes first."""
     return dict(zip([CLEAN.name, *blocked_arms()], figure_panel.LOOKS, strict=False))
 
 

@@ -89,7 +89,7 @@ def by_cell(request: Request) -> Layout:
 
 
 def small(columns: Sequence[Column], side_by_side: int, look: Style) -> Layout:
-    """Lay out columns of small panels, at most `side_by_side` in a row, fewer if room is short."""
+    """Lay out columns of small panels, `side_by_side` in a row, or fewer if room is short."""
     across = draw.columns_across(side_by_side, 2 * look.columns)
     look = replace(
         look,
@@ -220,7 +220,7 @@ def value_axis(column: Column, panel: Panel) -> Axis:
 
 
 def rows_in(column: Column, rows: pd.DataFrame, *, model: bool = False) -> pd.DataFrame:
-    """Return the rows of a column, or of all columns of its model if `model`."""
+    """Return the rows of a column, or of all columns of its model if `model` is true."""
     for name, value in column.of.items():
         if name in rows and (name == "model" or not model):
             rows = rows[rows[name] == value]

@@ -29,8 +29,8 @@ COLOURS = [f"#{code}" for code in f"{CATEGORY10} {FURTHER}".split()]
 DASHES: dict[str, list[float]] = {"Q": [1, 0], "A": [6, 4]}
 DOTTED = [1.5, 2.5]
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
-# a legend entry's dash pattern also runs along the outline of its marker: the outline is drawn so
-# many times that later rounds fill the gaps of the first
+# a legend entry's dash pattern also leaves gaps in the outline of its marker, so the outline is
+# drawn so many times that later rounds fill the gaps of the first
 ROUNDS = 11
 CORNERS = {
     "square": "-0.25,-0.25 0.25,-0.25 0.25,0.25 -0.25,0.25",
@@ -284,7 +284,7 @@ def row_text(lines: Sequence[str], look: Style) -> alt.Chart:
 
 
 def tooltips(fields: Mapping[str, tuple[str, str]]) -> list[alt.Tooltip]:
-    """Return tooltips for `fields`: column → title, and number format, which is "" for text."""
+    """Return tooltips for `fields`: column → (title, number format). Text has the format ""."""
     every = {"model": ("model", ""), "dataset": ("dataset", ""), **fields}
     return [
         # texts get an empty format: without it, Vega-Lite 6.4 looks for the text in the wrong place

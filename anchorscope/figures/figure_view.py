@@ -1,4 +1,4 @@
-"""Record of a picture beside a figure. Importing it loads no drawing library."""
+"""Record of a picture that goes with a figure. Importing this module loads no drawing library."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style:
     text, mark = style.closing(tokenizer), ""
     if text:
         closing = tokens.continuation(tokenizer, text)
-        # A full stop needs all its tokens. An empty line or a turn's mark needs only its first one.
+        # Keep all tokens of a full stop, but only the first one of an empty line or a turn's mark.
         closing = closing if style.ends == "sentence" else closing[:1]
     else:
         closing = tuple(eos[:1])

@@ -53,7 +53,7 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
     `widths` holds each row's number of tokens. A run is padded to its widest row. The run costs
     (number of rows) × (width of the widest row) + `price` tokens.
     """
-    # best[end]: the least cost of the rows before `end`, and where the last run of these starts
+    # best[end]: the least cost of passing the rows before `end`, and where their last run starts
     best: list[tuple[float, int]] = [(0, 0)]
     for end in range(1, len(widths) + 1):
         widest = 0

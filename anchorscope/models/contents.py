@@ -209,7 +209,7 @@ def refuse(info: Mapping[str, Any], folder: Path) -> None:
     made_up = [*sorted(info["missing_keys"]), *sorted(map(str, info["mismatched_keys"]))]
     if made_up:
         first = ", ".join(made_up[:3])
-        what = f"{len(made_up)} weights are not in the file and would be random, such as {first}"
+        what = f"{len(made_up)} weights, missing or misshapen, would be random, such as {first}"
         do = "save the whole causal language model (with its LM head) with `save_pretrained`"
         raise AnchorscopeError(what, folder, do, see="made-up-weights")
     if unused:

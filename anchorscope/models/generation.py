@@ -271,8 +271,8 @@ def settled(text: str, ending: Ending) -> bool:
     """Return whether an answer has ended, so that no further token can change it.
 
     A chat answer ends with its turn. Any other answer ends with a line break. If `style.ends` is
-    `sentence`, a full stop ends it too: at once if there are spaces around the full stop, else only
-    once two words follow, since the full stop may be part of an abbreviation or number.
+    `sentence`, a full stop ends it too. A full stop between spaces does so at once. Any other may
+    belong to an abbreviation or number, so it ends the answer only once two words follow it.
     """
     if ending.style.ends == "turn":
         return bool(ending.mark) and ending.mark in text

@@ -58,7 +58,7 @@ def convert(path: Path, folder: Path) -> None:
 
 
 def quantisation(folder: Path) -> str | None:
-    """Return the format, such as `Q4_1`, of the weights before they were dequantised, or None."""
+    """Return the quantised format, such as `Q4_1`, that the weights once had, or None."""
     record = folder / RECORD
     return read_json(record)["quantisation"] if record.is_file() else None
 

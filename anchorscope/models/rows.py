@@ -37,7 +37,7 @@ class Asked:
 def arounds_of(
     prompted: pd.DataFrame, answers: pd.DataFrame
 ) -> tuple[tuple[str | None, Around], ...]:
-    """Return pairs (relation or None, text around questions); (None, text) alone if all agree."""
+    """Return pairs (relation or None, text around questions), or one (None, text) if all agree."""
     relations = answers.set_index("id")["relation"].to_dict()
     arounds: dict[str | None, Around] = {}
     for row in prompted.to_dict("records"):
@@ -76,7 +76,7 @@ def ask(
     source: object = TABLE,
     unlabelled: bool = False,
 ) -> Asked:
-    """Return the questions to ask and, if `style` shows worked examples, candidates for these.
+    """Return the questions to ask, and candidates for worked examples if `style` shows any.
 
     `table`, `style` and `examples` are as in `anchorscope.measure.measure`. `source` names the
     table in errors. With `unlabelled`, keep rows that have neither gold answers nor a label.

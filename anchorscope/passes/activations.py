@@ -72,8 +72,8 @@ def write(
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
     """Return the `QUANTITIES` of answer tokens under the conditions with `reads_outputs`.
 
-    A row holds one token of one sample under one condition, from the first token of the answer to
-    the last of E_A. `place` is the token's index in the model's input. `exact` is True within E_A.
+    Each row is one answer token of one sample under one condition. Tokens after E_A have no row.
+    `place` is the token's index in the model's input. `exact` is True within E_A.
     """
     from anchorscope.passes.runner import QUANTITIES
 

@@ -38,7 +38,7 @@ class Sample:
         return range(self.answer_start, self.positions["last_answer"] + 1)
 
     def under(self, one: Intervention) -> Sample:
-        """Return the version that is passed under `one`: the sample itself, or one of `others`."""
+        """Return the version of this sample to pass under `one`: itself, or one of `others`."""
         return self if one.prompt is None else self.others[one.prompt]
 
 
@@ -89,7 +89,7 @@ class Plan:
     samples: tuple[Sample, ...]  # the samples to measure, in the order of the answers
     # in running order: the longest first; conditions with batches of their own come last
     batches: tuple[Batch, ...]
-    # numbers of samples given, kept and dropped by reason; `notes` count outcomes of swapping
+    # how many samples were given, kept, and dropped (by reason); `notes` count outcomes of swaps
     counts: Counts
     head: int = 0  # length in tokens of the prompts' common beginning, see `_head`
     # source of subjects and relations, see `partners.Crossing`; None if `crossed` is not run
@@ -108,7 +108,7 @@ def arrange(
 
     All rows of a sample except `noop` are in one batch, padded to the same length. In bfloat16, a
     different length alone can change results. A sample without a partner or gold answer has fewer
-    rows. In such a batch, all samples have the same keys in `others` and so equally many rows.
+    rows. In a batch without `noop`, samples have the same keys in `others`, so equally many rows.
 
     `chosen` lists every draw of every intervention, `clean` included. Rows × padded length of a
     batch is at most `batch_tokens`, unless the batch holds a single sample. `seed` decides the

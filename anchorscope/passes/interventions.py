@@ -113,7 +113,7 @@ def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key:
 
 
 def _place(length: int, free: set[int], taken: set[int], draws: random.Random) -> set[int]:
-    """Choose a random run of `length` free tokens, or a longest free run if all are shorter."""
+    """Choose a random run of `length` free tokens. If there is none, choose one of the longest."""
     stretches = runs(sorted(free))
     fitting = [first for run in stretches for first in run[: max(0, len(run) - length + 1)]]
     separate = [first for first in fitting if not {first - 1, first + length} & taken]
@@ -134,8 +134,8 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
 `random` returns as many tokens as E_Q has, so it is a control for `exact` only."""
 
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
-"""Keys of `Sample.others`: the model's answer after the partner's question; a gold answer after the
-sample's own question; a gold answer after the partner's question."""
+"""Keys of `Sample.others`. In this order, they stand for the model's answer after the partner's
+question, a gold answer after the sample's own question, and one after the partner's question."""
 EXACT, REST = "the exact question tokens", "all other question tokens"
 RECORDS = (
     Intervention("clean", "nothing blocked", "nothing is blocked", "clean",
@@ -199,7 +199,7 @@ def blocked_arms() -> list[str]:
 
 
 def pairing_control(condition: str) -> Intervention | None:
-    """Return the control, if any, that must be complete for a flip under `condition` to count."""
+    """Return the control, if any, that must be complete if a flip under `condition` is to count."""
     one = REGISTRY[condition]
     name = one.name if one.role == "control" else one.controlled_by or one.counted_with
     return REGISTRY[name] if name else None

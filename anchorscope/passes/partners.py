@@ -22,7 +22,7 @@ from anchorscope.questions import folds
 from anchorscope.questions.fields import UNSEEN
 
 LEAST_PAIRS, LEAST_GOLD = 10, 50
-"""Fewest pairs that a claim needs: pairs of the model's answers, and pairs of gold answers."""
+"""Least number of pairs for a claim about the model's answers, and for one about gold answers."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
 _HEADS = ("asked words", "verb", "more words")  # rules that mark the property, the best first
 
@@ -80,7 +80,7 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
     - The words alone do not tell which question an answer belongs to: E_A shares no content word
       with its own question, and the response shares the same content words with both questions.
 
-    A greedy matching pairs samples that are as similar as possible, see `distances`.
+    Pairs are chosen greedily so that partners are as similar as possible, see `distances`.
 
     Answers with a `dropped` reason are in no pair. `folds_of` maps ids to outer folds. Without it,
     partners may be in different folds. Then the probe that scores an answer after the partner's
@@ -192,9 +192,9 @@ def _matching(
 ) -> list[tuple[int, int]]:
     """Match samples greedily; return pairs of their indices.
 
-    Each step matches the sample that has the fewest possible partners to the nearest of these. Ties
-    go to the lowest index. The step then pairs further samples of the same two subjects. Such pairs
-    add no third subject to the two subjects' cluster. `allowed` [n, n] says which samples can be
+    Each step pairs the sample that has the fewest possible partners with the nearest of these.
+    Ties go to the lowest index. The step then pairs further samples of the same two subjects. Such
+    pairs link no third subject to these two. `allowed` [n, n] says which samples can be
     partners, `apart` [n, n] holds distances.
     """
     free, pairs = allowed.copy(), []

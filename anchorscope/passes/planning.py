@@ -118,7 +118,7 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
 
 
 def gold_samples(table: pd.DataFrame) -> dict[str, Sample]:
-    """Return id → sample with the gold answer instead of the model's, for rows with `gold_ids`."""
+    """Map the id of each row with `gold_ids` to a sample whose answer is the gold answer."""
     golds = {}
     for record in table.to_dict("records"):
         if len(ids := record["gold_ids"]):
@@ -174,7 +174,7 @@ def _swap(
 def _too_long(
     passed: Mapping[str, Sample], partners_of: Mapping[str, str], limits: Limits
 ) -> dict[str, str]:
-    """Return id → reason, for each sample of `passed` that is too long and also for its partner."""
+    """Return id → reason, for each sample in `passed` that is too long, and for its partner."""
     reasons = {id_: _over(len(one.input_ids), limits) for id_, one in passed.items()}
     return {both: why for id_, why in reasons.items() if why for both in (id_, partners_of[id_])}
 

@@ -34,7 +34,7 @@ Waiting = Callable[[], States]
 FLAWS = ("", "zero", "not finite")
 """What can be wrong with a vector of states. The first entry means that nothing is wrong."""
 AHEAD = {"cuda": 1}
-"""Type of device → number of batches that are begun before an earlier one is waited for, else 0."""
+"""Type of device → how many later batches to begin before waiting for a batch; 0 if not listed."""
 LOGITS_AT_ONCE = 2**25
 """Maximum number of logits in memory at a time, 128 MiB in float32."""
 
@@ -155,7 +155,7 @@ def _pass_batch(
 ) -> tuple[dict[str, torch.Tensor], Any]:
     """Pass one batch through the base model.
 
-    Return (states, output): site → states [rows, layers, positions, width]; the model's output.
+    Return (states, the model's output). `states`: site → [rows, layers, positions, width].
     """
     rows, first = [row.passed for row in batch.rows], first_passed(batch, head)
     with recording(loaded, pairs, rows, first=first) as seen, _masked_by_layer(loaded, batch, head):
@@ -317,7 +317,7 @@ def probabilities(loaded: Loaded, states: torch.Tensor, tokens: torch.Tensor) ->
 def logits_of(
     loaded: Loaded, states: torch.Tensor, beside: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield (float32 logits [part, vocabulary], part of `beside`) for each part of `states`."""
+    """Yield (float32 logits [part, vocabulary], part of `beside`); both inputs are split alike."""
     size = max(1, LOGITS_AT_ONCE // families.embedded(loaded.model))
     for some, given in zip(states.split(size), beside.split(size), strict=True):
         yield families.logits(loaded.model, some), given

@@ -216,9 +216,9 @@ def refit(
 ) -> Fitted:
     """Fit the probes of bootstrap draws, with the known penalties `c`.
 
-    No inner folds are fitted, as they need `inner_folds` + 1 times the probes for the same spread
-    over draws. To calibrate a fold, its training samples get logits from the probes of the other
-    folds. `weights` [draws, n] says how often each sample was drawn. See `fit` for other arguments.
+    No inner folds are fitted. They would take `inner_folds` + 1 times as many probes, but give the
+    same spread over draws. To calibrate a fold, its training samples get logits from the probes of
+    other folds. `weights` [draws, n] says how often each sample was drawn. For the rest, see `fit`.
     """
     n, draws = len(design.z), len(weights)
     rows = (weights[:, None] * design.outer).reshape(-1, n)
@@ -247,7 +247,7 @@ def usable(design: Design, weights: np.ndarray) -> np.ndarray:
 
 
 def training_rows(design: Design) -> tuple[np.ndarray, np.ndarray]:
-    """Return (rows, fold) of all fits: training rows, bool [fits, n], and outer folds, [fits].
+    """Return (rows, fold): each fit's training rows, bool [fits, n], and its outer fold, [fits].
 
     The fits to whole outer training folds come first. Fits that leave out one inner fold follow.
     """
@@ -289,7 +289,7 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return [folds]: training log-odds of z = 1; 0 for `natural` prior or `published` scoring."""
+    """Return [folds]: training log-odds of z = 1. Setting `natural` or `published` makes them 0."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))

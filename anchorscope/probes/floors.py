@@ -125,7 +125,7 @@ class TextModel:
     c: float  # inverse penalty
 
     def logits(self, answers: pd.DataFrame) -> np.ndarray:
-        """Return float64 [n]: log-odds of *wrong*, given the share of wrong answers in training."""
+        """Return float64 [n]: log-odds of *wrong*, assuming the training share of wrong answers."""
         features = sparse.hstack([part.features(answers) for part in self.parts], format="csr")
         return features @ self.weights + self.bias
 
@@ -137,7 +137,7 @@ def fit(
 
     C is the value with the highest AUC over inner folds. Probes of hidden states use another rule,
     the smallest C that does nearly as well (`platt.choose`). With that rule, a text model's AUC
-    would fall below chance if the text tells little.
+    would fall below chance if the text told little about the label.
 
     `z` is [n], 1 for a wrong answer. `penalties` are values of C, ascending. `inner`, int64 [n], is
     each sample's inner fold. If all are -1, the first C is used, and nothing is calibrated.
@@ -189,8 +189,8 @@ def learn(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fit text models in the folds of `design`, given `gram` [n, n], the features' Gram matrix.
 
-    Return (c, s, again): `c` [n] is the C of the model that scored a sample; `s` [n] is its score
-    at balanced classes; `again`, float32 [draws, n], is its score by the refitted models.
+    Return (c, s, again). For each sample, `c` [n] is the C of the model that scored it, and `s` [n]
+    its score at balanced classes. `again`, float32 [draws, n], is its score by refitted models.
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()

@@ -22,7 +22,7 @@ class ClusterDraws:
 
     @cached_property
     def _by_cluster(self) -> tuple[np.ndarray, np.ndarray]:
-        """(order, starts): sample indices, sorted by cluster; where each cluster starts in them."""
+        """(order, starts): samples sorted by cluster, and the index where each cluster starts."""
         order = np.argsort(self.clusters, kind="stable")
         return order, np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
 
@@ -39,8 +39,8 @@ class ClusterDraws:
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
         """Average `each` [draws, ways, layers] over the ways to form a group, ignoring NaN.
 
-        The random control chose tokens `placements` times. Ways cycle through these choices: with
-        two choices, four ways use 0, 1, 0, 1. Each bootstrap draw resamples the choices, too.
+        The random control chose tokens `placements` times. Ways use these choices in turn:
+        with two choices, four ways use 0, 1, 0, 1. Each bootstrap draw resamples the choices, too.
         """
         if placements == 1:
             return mean_known(each, 1)
@@ -100,7 +100,7 @@ def thin(n: Any, n_clusters: Any, least: Any) -> Any:
 
 
 def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """Return `values[0]` as column `name`, and `ends` of its interval over draws `values[1:]`."""
+    """Return column `name`, which is `values[0]`, and its `ends` over the draws `values[1:]`."""
     return {name: values[0], **ends(name, values[1:], level)}
 
 

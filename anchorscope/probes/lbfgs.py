@@ -95,11 +95,11 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
 
     A problem is solved when the next full step would change none of its logits by more than
     `tolerance`. Beyond ±`SURE`, the tolerance grows in proportion to the logit. Weights of solved
-    problems stay unchanged, so problems affect each other by rounding alone.
+    problems stay unchanged, so problems affect each other only through rounding.
 
     Returns:
-        (w, unsolved): the weights for x̂, [layers, problems, width + 1], with the bias last; the
-        number of problems that are unsolved after `max_iterations`.
+        (w, unsolved): the weights for x̂, [layers, problems, width + 1], with the bias last, and
+        the number of problems that are still unsolved after `max_iterations`.
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution = w.clone()
@@ -169,8 +169,8 @@ class _Past:
         place = self.steps % MEMORY
         product = (s * y).sum(-1, keepdim=True)
         corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
-        # R gains the column s · y of all steps with the new y. So R⁻¹ gains 1 / product in its
-        # corner, and above it the column −R⁻¹ s y / product.
+        # R gains a column: the product of the new y with the s of every step. So R⁻¹ gains
+        # 1 / product in its corner and, above it, the column −R⁻¹ s y / product.
         self.inverse[:, :, place] = 0
         self.inverse[..., place] = 0
         column = (self.inverse @ _times(self.s, y))[..., 0]

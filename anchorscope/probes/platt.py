@@ -25,7 +25,7 @@ def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
 
 
 def strongest(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Return the index of the C with the highest inner AUC, or the first such C; see `choose`."""
+    """Return the index of the C with the highest inner AUC, the first in a tie; see `choose`."""
     folds = [inner == fold for fold in np.unique(inner)]
     ranks = np.zeros(logits.shape[:2])
     for place in np.ndindex(ranks.shape):

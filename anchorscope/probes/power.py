@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t
 
 FLOOR, ALIKE = 0.7, 0.3
-"""Assumptions: the hardest floor's AUC is `FLOOR`; its correlation with the probe's is `ALIKE`."""
+"""Assumed AUC of the hardest floor, and correlation between its AUC and the AUC of the probe."""
 WIDENED, VARIES = 1.7, 1.2
 """Middle values of `validation/simulations/power.py`. Refits make intervals of the gain `WIDENED`
 times as wide. The gain's true spread is `VARIES` times its standard error with fixed models."""
@@ -54,7 +54,7 @@ def least_n(gain: float, wrong: float = 0.5) -> int:
 
 
 def least_gain(n: int, wrong: float = 0.5) -> float | None:
-    """Return the smallest gain that n samples show as a signal with power `POWER`, or None."""
+    """Return the least gain that n samples show as a signal with `POWER`; None if there is none."""
     most = 0.999 - FLOOR
     if n * min(wrong, 1 - wrong) < 2 or chance(most, n, wrong) < POWER:
         return None
@@ -64,8 +64,8 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
 def shortage(n: int, wrong: float = 0.5) -> tuple[float | None, int] | None:
     """Return what `n` samples lack, or None if they can show a gain of `MOST_GAIN`.
 
-    Return (gain, needed): the smallest gain that the samples can show, or None; and the number of
-    samples that can show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
+    What they lack is (gain, needed): the smallest gain that they can show (None if none), and how
+    many samples can show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:

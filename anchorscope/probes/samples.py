@@ -91,7 +91,7 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
     """Return the answers that were not dropped.
 
     Raises:
-        AnchorscopeError: No answer is left, an id comes twice, or a label is neither 0 nor 1.
+        AnchorscopeError: No answer is left, an id occurs twice, or a label is neither 0 nor 1.
     """
     if "dropped" in answers:
         answers = answers[answers["dropped"].isna()]
@@ -144,7 +144,7 @@ def places(
     """Return the index in `there` of each id in `wanted`, int64 [n].
 
     Raises:
-        AnchorscopeError: `there` has an id twice or lacks one of `wanted`, or lengths differ.
+        AnchorscopeError: `there` has an id twice or lacks one of `wanted`, or their lengths differ.
     """
     index, ids = (pd.Index([str(one) for one in some], dtype=object) for some in (there, wanted))
     if len(index) != len(ids) or index.has_duplicates or not ids.isin(index).all():
@@ -214,10 +214,10 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
 def _folds(
     scores: pd.DataFrame, clean: np.ndarray, ids: pd.Index, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (fold, auc): each sample's outer fold, int64 [n]; each layer's AUC, [layers, folds].
+    """Return (fold, auc): the samples' outer folds, int64 [n], and the AUCs, [layers, folds].
 
-    The AUC is of inner out-of-fold logits. If there are no inner folds, it is of the clean scores
-    of all samples outside the outer fold.
+    AUCs are computed from inner out-of-fold logits. If there are no inner folds, they are computed
+    from the clean scores of all samples outside the outer fold.
     """
     rows = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     fold = np.zeros(len(ids), dtype=np.int64)

@@ -165,7 +165,7 @@ class CellScores:
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
     """Draw whole clusters of samples, `design.settings.refits` times, as `samples.bootstrap` does.
 
-    A draw is dropped if a training fold then has one class only. The log counts dropped draws.
+    A draw is dropped if it leaves only one class in a training fold. The log counts dropped draws.
     """
     ordered = in_order(answers)
     found = bootstrap(ordered, design.settings.refits, design.settings.seed)

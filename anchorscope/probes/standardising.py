@@ -59,7 +59,7 @@ def standardise(features: View, masks: Tensor) -> Standardised:
 
 
 def as_they_are(features: View, masks: Tensor) -> Standardised:
-    """Return features unchanged, with their variances. They must be uncorrelated with mean 0."""
+    """Return unchanged features with their variances. Features must be uncorrelated with mean 0."""
     x = features[:].to(masks)
     layers, _, width = x.shape
     zeros, ones = x.new_zeros((layers, 1, width)), x.new_ones((layers, 1, width))

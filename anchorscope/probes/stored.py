@@ -38,7 +38,7 @@ class Stored:
         """Return the folds of the probes, so that other models can be fitted in the same folds.
 
         The design has the order of `ids`. The answers have the same samples, in any order. `where`
-        names them in error messages.
+        names the answers in error messages.
 
         Raises:
             AnchorscopeError: Probes and answers have different samples.
@@ -48,12 +48,12 @@ class Stored:
         return Design(where, self.ids, z, self.fold, self.inner, settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Return scores s of `states`, float64 [layers, rows]: logits assuming the probes' prior.
+        """Return scores s of `states`, float64 [layers, rows]: logits under the probes' prior.
 
         `states` are [layers, rows, width]. `ids[i]` is the sample of row i.
 
         Raises:
-            AnchorscopeError: No probe was fitted to a sample or to the read-out.
+            AnchorscopeError: There is no stored probe for a sample or for the read-out.
         """
         fold = self._folds_of(readout, ids)
         return out_of_fold(self.fitted[readout], states, fold)

@@ -23,9 +23,9 @@ UNSEEN = "unseen"  # `kind` of the facts that a model of a calibration world was
 NAMED = 5  # most examples in notes: of anchors that mark nothing (per reason), and of shared ids
 UNWRAPPED = "lists of one text unwrapped"
 UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
-# Texts that look like a collection: a bracket before a quotation mark; brackets around a comma, two
-# or more numbers, `key: value` or nothing; `array([...])`, `c("a", "b")`, `set()`, `character(0)`,
-# `[np.str_('a')]`; a printed Series; `<StringArray>`; `[None 'a']`.
+# Texts that look like a collection: a bracket before a quotation mark; brackets that hold a comma,
+# two or more numbers, `key: value` or nothing; `array([...])`, `c("a", "b")`, `set()`,
+# `character(0)`, `[np.str_('a')]`; a printed Series; `<StringArray>`; `[None 'a']`.
 _COLLECTION = re.compile(
     r"[\[{][\s\[({]*[bru]{0,2}['\"].*|\{(?:[^,]*:.*|\s*)\}"
     r"|[\[{](?:[^,]*,.*|\s*[-+.]?\d[-+.\de]*(?:\s+[-+.]?\d[-+.\de]*)+\s*)[\]}]"
@@ -251,7 +251,7 @@ def _flat(items: list[Any]) -> Iterator[Any]:
 
 
 def _parsed_list(text: str) -> list[Any] | None:
-    """Return the list that a text spells in JSON (PopQA) or Python (CSV by pandas), else None."""
+    """Return a text's list if it spells one in JSON (PopQA) or Python (pandas' CSV), else None."""
     if text.startswith("[") and text.endswith("]"):
         for parse in (json.loads, _python):
             with suppress(*UNREADABLE):

@@ -61,7 +61,7 @@ def linked(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
 
 
 def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
-    """Return object [n], a name for each row's component: the smallest `key` of its `texts`.
+    """Return the name of each row's component, object [n]: the smallest `key` of its rows' `texts`.
 
     `components(texts, *columns)` links the rows. Rows of equal `texts` are in one component, so no
     two components share a name.

@@ -58,7 +58,7 @@ def normalise(
     A row keeps the dataset's id if the id is not empty and occurs once. Else the id is a hash of
     the question, and of the response if the question has several. A row without a usable gold
     answer is dropped, unless it has its own response and label, or `unlabelled` is set. A user's
-    own anchors become entries of `start`, `end` and `role` in the kept text. `anchors` is None if
+    own anchors become places in the kept text (`start`, `end`, `role`). `anchors` is None if
     the row names no anchors, and empty if the question contains none of the named anchors.
 
     Args:
@@ -205,7 +205,7 @@ def _merged(
     question, response = first["question"], first["response"]
     if several and response and first["id"] == _hashed_id(question):
         first["id"] = _hashed_id(question, response)
-    # Anchors are places in the kept text.
+    # Anchors are places in a row's own text, so they are taken from a row with the kept text.
     anchored = [e for e in group if e["anchors"] is not None]
     first["anchors"] = next((e["anchors"] for e in anchored if e["question"] == question), None)
     if other_anchors := sum(e["anchors"] != first["anchors"] for e in anchored):

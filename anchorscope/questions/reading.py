@@ -103,7 +103,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
 
 
 def prepared(hub_id: str, config: str | None, commit: str) -> list[Path]:
-    """Return the folders of cached rows of a commit. They can be read without the hub.
+    """Return the folders that hold a commit's cached rows, which can be read without the hub.
 
     Without `config`, return one folder for each configuration that was read before.
     """
@@ -178,7 +178,7 @@ def _text(path: Path) -> str:
 
 
 def _json(text: str, where: object, kind: type, expected: str) -> Any:
-    """Parse JSON, and refuse a value of another type than expected."""
+    """Parse JSON, and refuse a value whose type is not `kind`."""
     try:
         value = json.loads(text)
     except ValueError as error:

@@ -37,7 +37,7 @@ def wanted(kind: str, hub: str, configured: str | None) -> str | None:
 
 
 def keep(kind: str, hub: str, commit: str, configured: str | None = None) -> None:
-    """Add `commit` to the lock file. Do nothing if `configured` is a commit or has an entry."""
+    """Add `commit` to the lock file unless `configured` is a commit or already has an entry."""
     if pinned(configured):
         return
     with FileLock(f"{LOCK}.guard"):

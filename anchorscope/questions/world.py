@@ -111,7 +111,7 @@ def facts(settings: WorldSettings) -> pd.DataFrame:
                     gold = rng.choice([word for word in bank[kind.gold] if word != planned])
                 rows += _wordings(style, str(relation), next(names), kind.name, [gold], planned)
         for _ in range((unseen + 1 - number) // 2):
-            # A word is a gold answer at its rate, so guesses are right as often as for other facts.
+            # A word is gold with chance `rate`, so guesses are right as often as for other facts.
             every = zip(of_relation["word"], of_relation["rate"], strict=True)
             golds = [word for word, rate in every if rng.random() < rate]
             rows += _wordings(style, str(relation), next(names), UNSEEN, golds, None)

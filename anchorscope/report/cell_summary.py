@@ -32,11 +32,11 @@ def summary(
     figure: str | None = None,
     files: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the main numbers of a cell; shares are fractions, ΔP percentage points.
+    """Return the main numbers of a cell. Shares are fractions, and ΔP is in percentage points.
 
-    Claims score each sample at the layer of its fold. All other numbers are at the headline layer.
+    Claims use scores at the layer of each sample's fold. All other numbers use the headline layer.
 
-    `readout` is by default the first of the config that was measured. Without a `figure`, the
+    By default, `readout` is the config's first measured read-out. Without a `figure`, the
     cell's own tables are read. With a `figure`, its tables are read. Their p-values are corrected
     for the figure's cells. If an error suggests a command, the command names the config `files`.
 
@@ -141,9 +141,9 @@ def _claim(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _flips(beside: Mapping[Any, Any], curve: pd.DataFrame) -> dict[str, Any]:
-    """Return shares of flips under the knockout, after answers' own questions and after partners'.
+    """Return shares of flips under the knockout, after the answers' own and partners' questions.
 
-    `partner` (None if no answers were swapped) is over `n_partner` samples, and `own` over `n`.
+    `own` is over `n` samples. `partner` is over `n_partner`, or None if no answers were swapped.
     """
     everyone = curve[curve["anchor"] == "all"].set_index("condition")["n"]
     return {

@@ -42,7 +42,7 @@ OF_MODEL = {
 }
 """Pattern at the start of a hub model's name → key of its reference."""
 NOT_SAMPLED = run_facts.STAGES["dataset"]
-"""The name in `summary` of the stage at which questions are read and sampled."""
+"""Name that `summary` uses for the stage at which questions are read and sampled."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def text(config: Config, figure: str) -> str:
 def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
     """Return the Markdown of `text`, from names and numbers.
 
-    `cells` are summaries at one read-out, each with the cell's `name` in the text.
+    `cells` are summaries at one read-out. The `name` of each is what the text calls the cell.
     """
     wrong = [round(cell["n"] * cell["share_wrong"]) for cell in cells]
     counts = [
@@ -137,7 +137,7 @@ def _entries() -> Iterator[tuple[str, str]]:
 
 
 def left_out(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return the number of sampled questions that were left out, by reason, the largest first."""
+    """Return a dict of reason → number of sampled questions left out for it, largest first."""
     counts = Counter[str]()
     for reason, count in dropped:
         counts[reason.removeprefix("no answer: ")] += count

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page that needs neither the paper nor a network.
+"""The report of a run: one HTML page that can be read offline and without the paper.
 
 This module fills the templates in `resources/report/` with sentences of `statements.txt`.
 """
@@ -35,7 +35,7 @@ from anchorscope.workflow.pictures import pictures
 PICTURES = 4_500_000
 """Maximum size of all embedded pictures together, in bytes. Other pictures are linked."""
 SAMPLES, OF_CELL = 2000, 200
-"""Maximum number of samples on the page, and of one cell."""
+"""Maximum number of samples on the page, and maximum number from one cell."""
 
 
 def build(config: Config) -> str:
@@ -117,7 +117,7 @@ def _detection(config: Config, figure: str) -> list[str]:
 def _pictures(config: Config) -> list[dict[str, Any]]:
     """Return every picture that was drawn for the targets or for the calibration.
 
-    Pictures fill `PICTURES` bytes in this order. `svg` is in base64, or "" if it does not fit.
+    `svg` is in base64, or "" if it exceeds what earlier pictures leave of `PICTURES` bytes.
     """
     drawn, room = [], PICTURES
     for figure, view, title, about in _views(config):

@@ -1,4 +1,4 @@
-"""Single samples for the report: texts with marked spans, and p at the headline layer."""
+"""Single samples for the report: texts with marked spans, and P(wrong) at the headline layer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

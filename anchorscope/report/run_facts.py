@@ -28,7 +28,7 @@ NOTED = {
 
 
 def cells(config: Config) -> dict[tuple[str, str, str], str]:
-    """Map (model, dataset, read-out) of each cell in the targets to the first figure with it."""
+    """Return a dict of (model, dataset, read-out) in the targets → the first figure that has it."""
     named: dict[tuple[str, str, str], str] = {}
     for figure in config.targets:
         for model, dataset in config.cells(figure):
@@ -62,10 +62,10 @@ def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]
 
 
 def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
-    """Count the samples of a cell at each stage, from its provenance, if it has one.
+    """Count a cell's samples at each stage, from its provenance. Without it, there are no counts.
 
     `dropped` holds (stage, reason, count). `rows` minus these counts is the last number in `kept`.
-    `noted` maps notes on rows that were kept to their counts.
+    `noted` is a dict of note → number of rows that were kept with this note.
     """
     product = Path(root) / "delta_p" / model / f"{dataset}.csv"
     records = funnel_of(product) if provenance.beside(product).is_file() else []

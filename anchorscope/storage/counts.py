@@ -38,7 +38,7 @@ class Counts:
             raise ValueError(f"counts do not add up: {self}")
 
     def among(self, total: int) -> Counts:
-        """Return the counts among `total` samples. Added ones count as beyond the run's limit."""
+        """Return the counts among `total` samples. The added samples are beyond the run's limit."""
         beyond = {BEYOND_LIMIT: total - self.total} if total > self.total else {}
         return Counts(total, self.kept, {**beyond, **self.dropped}, self.notes)
 
@@ -49,5 +49,5 @@ class Counts:
 
 
 def in_words(dropped: Mapping[str, int]) -> str:
-    """Describe drops by reason: `3 no answer, 1 prompt too long`; empty if nothing was dropped."""
+    """Return drops by reason, such as `3 no answer, 1 prompt too long`, or "" if there are none."""
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)

@@ -82,7 +82,7 @@ def _errno(error: BaseException) -> int | None:
 _LOGIN = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
 # A token has 34 characters after its prefix, so a folder `hf_experiments` does not match.
 _TOKEN = re.compile(r"\bhf_(?:(?:oauth|jwt)_[\w.~+/=-]{8,}|[A-Za-z0-9]{30,})")
-# Control characters except the line feed, and those that change the direction of text.
+# Control characters except the line feed, and characters that change the direction of text.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -104,7 +104,7 @@ def redacted(text: str) -> str:
 def nearest(name: object, valid: Iterable[str], otherwise: str | None = None) -> str:
     """Return advice for a wrong name: a similar valid name, else `otherwise`, else all valid names.
 
-    If there are more than `MOST_NAMED` valid names, the most similar ones are listed.
+    If there are more than `MOST_NAMED` valid names, only the most similar ones are listed.
     """
     names = sorted(valid)
     close = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)

@@ -146,7 +146,7 @@ def read_arrays(path: str | Path, what: str) -> tuple[np.ndarray, dict[str, np.n
 
 
 def digest(paths: Iterable[str | Path]) -> str:
-    """Return one SHA-256 of files: of their contents, sizes, and names without folders."""
+    """Return one SHA-256 over the contents, sizes and names (without folders) of all files."""
     whole = hashlib.sha256()
     for path in map(Path, paths):
         with path.open("rb") as opened:

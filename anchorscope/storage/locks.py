@@ -2,7 +2,7 @@
 
 Snakemake's lock belongs to a run. It does not cover a job that outlives its run, and the end of one
 run removes the locks of all runs. So each job holds a lock of its own, in the file
-`<root>/.partial/<product>.lock`. The operating system releases it when the process ends.
+`<root>/.partial/<product>.lock`. The operating system releases this lock when the process ends.
 """
 
 import fcntl

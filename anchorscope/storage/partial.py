@@ -37,7 +37,7 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
     """Make the folder for the batches of a job's product, and return its path.
 
     The path depends on the device, because numbers differ a little between devices. `repr(batches)`
-    must show all that the batches depend on and that the job's identity does not cover.
+    must show everything else that the batches depend on and the job's identity leaves out.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -124,7 +124,7 @@ def finished(path: Path, samples: str) -> bool:
 def once(
     path: Path | None, make: Callable[[], Mapping[str, torch.Tensor]], samples: str
 ) -> Mapping[str, torch.Tensor]:
-    """Return the tensors of a batch. Read them if an earlier job finished it; else make and save.
+    """Return a batch's tensors. Read them if an earlier job finished it; else make and save them.
 
     `samples` is the batch's `signature`. If `path` is None, nothing is read or written.
     """

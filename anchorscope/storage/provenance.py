@@ -32,7 +32,7 @@ def libraries() -> dict[str, str]:
 
 
 def usage() -> dict[str, float]:
-    """Return seconds of wall clock (since import) and of CPU time, and MiB of peak memory."""
+    """Return the wall-clock seconds since import, the CPU seconds, and the peak memory in MiB."""
     used, peak = resource.getrusage(resource.RUSAGE_SELF), 0.0
     if sys.platform == "darwin":
         peak = used.ru_maxrss / 2**20
@@ -78,7 +78,7 @@ def read(product: str | Path) -> dict[str, Any]:
 
 
 def counts_of(product: str | Path) -> dict[str, Any]:
-    """Return the counts in a product's record; empty if there are none."""
+    """Return the counts in a product's record, or an empty dict if it has none."""
     return dict(read(product).get("counts", {}))
 
 
@@ -119,7 +119,7 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
 
 
 def _upstream(snakemake: Any) -> dict[str, dict[str, Any]]:
-    """Return a dict of path → record for the inputs of a job that have a record."""
+    """Return a dict of path → record for those inputs of a job that have a record."""
     inputs = getattr(snakemake, "input", ())
     return {str(path): read(path) for path in inputs if beside(path).is_file()}
 

@@ -1,4 +1,4 @@
-"""Check the records of products: cells must have equal settings, and few lost samples."""
+"""Check the records of products: cells have equal settings, and few samples were lost."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,7 +49,7 @@ def check_settings(products: Iterable[str | Path]) -> None:
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield (rule, settings by dotted key, path) of inputs and product; `PER_CELL` is left out."""
+    """Yield (rule, settings by dotted key less `PER_CELL`, path) for a product and its inputs."""
     if not beside(product).is_file():
         return
     record = read(product)
@@ -105,11 +105,11 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
 
 
 def funnel(product: str | Path) -> list[dict[str, Any]]:
-    """Count the samples in, kept and dropped at every stage that leads to a product.
+    """Count the samples that each stage leading to a product took in, kept and dropped.
 
-    Tables pass on rows that an earlier stage dropped, and their records count these rows again.
-    Here each sample is counted as dropped once, at the stage that dropped it. A stage's `in` equals
-    the previous stage's `kept`.
+    A table may still hold rows that an earlier stage dropped, and its record counts them again.
+    This function counts each dropped sample once, at the stage that dropped it. Each stage's `in`
+    equals the previous stage's `kept`.
 
     Returns:
         `product`, `rule`, `in`, `kept`, `dropped` and `notes` of each stage, in running order.
@@ -130,7 +130,7 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 
 
 def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the input of `path` that has counts and ran last; None if there is not just one."""
+    """Return the latest input of `path` that has counts, or None if no single one is latest."""
     rank = {name: ORDER.get(of.get("rule", ""), len(ORDER)) for name, of in records.items()}
     inputs = records[path].get("made_from", records)
     counted = [name for name in inputs if records.get(name, {}).get("counts")]

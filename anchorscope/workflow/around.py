@@ -176,7 +176,7 @@ def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
     existing = _existing(folder)
     free = shutil.disk_usage(existing).free
     if need > free:
-        what = f"activations take about {need / 1e9:,.1f} GB, but {free / 1e9:,.1f} GB are free"
+        what = f"activations take about {need / 1e9:,.1f} GB; only {free / 1e9:,.1f} GB are free"
         do = (
             "free some space, point `results` at a larger disk, set `keep_activations: false`, or "
             "measure fewer samples with `limit`"

@@ -161,7 +161,7 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
         where = f"{_place(only.path, sources)}, key {only.key}"
         return AnchorscopeError(only.what, where, only.do, see=only.see)
     what = f"{len(mistakes)} mistakes in the config:"
-    # Unknown keys come first, since an entry below a misspelt key is also missing elsewhere.
+    # Unknown keys come first, since a misspelt key also causes errors about missing entries.
     for mistake in sorted(mistakes, key=lambda one: not one.what.startswith("unknown key")):
         place = _place(mistake.path, sources)
         what += f"\n  - {mistake.key} ({place}): {mistake.what}; {mistake.do}"
@@ -169,7 +169,7 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """Say which source and line last set the key `path` or, if none did, its nearest parent key."""
+    """Return the source and line that last set `path`. If none did, use its nearest parent key."""
     keys = tuple(map(str, path))
     for depth in range(len(keys), 0, -1):
         for source in reversed(sources):

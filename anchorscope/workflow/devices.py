@@ -52,7 +52,7 @@ def best_device(wanted: str, gpus: int = 1) -> str:
 
 
 def _chosen(number: int) -> list[int]:
-    """Choose `number` GPUs. Prefer GPUs that no other job has taken, then more free memory."""
+    """Choose `number` GPUs. Prefer GPUs no other job has taken, then GPUs with more free memory."""
     import torch
 
     free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]

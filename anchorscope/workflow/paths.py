@@ -128,7 +128,7 @@ class Paths:
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
 
     def views_of(self, figure: str) -> list[str]:
-        """Return the files of pictures beside a figure: evidence, `readouts`, other read-outs."""
+        """Return a figure's further picture files: evidence, `readouts` and other read-outs."""
         own = self.readouts.get(self.config.figures[figure].readout)
         main = [view for view, picture in self.views.items() if view and picture.of_main_run]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
@@ -159,7 +159,7 @@ class Paths:
         return _state_of([*self.local_rows(wildcards), *self.few_shot_file(wildcards)])
 
     def model_on_disk(self, wildcards: Any) -> str | None:
-        """Hash a local model's files, see `files.state_of`; for a trained model, its recipe."""
+        """Hash a local model's files (see `files.state_of`), or the recipe of a trained model."""
         entry = self.config.models[wildcards.model]
         if entry.local:
             return _state_of(parts(entry.local))
@@ -200,7 +200,7 @@ class Paths:
 
     @property
     def figure_page(self) -> str:
-        """Digest of a figure's page and sentences; the folder of the clone does not change it."""
+        """Digest of a figure's page and sentences. It does not depend on the clone's folder."""
         return digest([*sorted(Path(self.resources, "figure").iterdir()), self.words])[:12]
 
     @property
@@ -210,12 +210,12 @@ class Paths:
 
     @property
     def methods_words(self) -> str:
-        """Digest of both files behind a figure's methods text: `words`, and the references."""
+        """Digest of the two files behind a figure's methods text: `words` and the references."""
         return digest([self.words, Path(self.resources, "report/references.bib")])[:12]
 
 
 def _state_of(files: Sequence[str | Path]) -> str | None:
-    """Hash files; None if there are none, or if one cannot be read (the job reports it)."""
+    """Hash files. Return None if there are none or one cannot be read (the job reports it)."""
     try:
         return state_of(files) if files else None
     except OSError:

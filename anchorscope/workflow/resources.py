@@ -28,7 +28,7 @@ from anchorscope.workflow.trials import Stage, Trial
 MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
 """Kind of job → main memory in MB: per job, per sample, and per GB of the checkpoint."""
 BASE_MINUTES, SAMPLE_MINUTES, PASS_MINUTES = 15, 0.01, 0.003
-"""Minutes per job, per sample, and per sample and GB of the checkpoint, on a slow GPU."""
+"""Minutes on a slow GPU: per job, per sample, and per sample × GB of the checkpoint."""
 MARGIN = 2
 """Factor between measured and requested time, since nodes differ and share disks."""
 SLOWER_ON_CPU = 1000
@@ -124,7 +124,7 @@ class Jobs:
         return {name: said.get(name) or amount for name, amount in estimate.items()}
 
     def _trial(self, model: str) -> Trial | None:
-        """Return the self-test of a model on the type of GPU that its jobs request, if any."""
+        """Return the self-test of a model on the type of GPU that its jobs request, or None."""
         if not self.site.gpu_type or self.config.models[model].resources.gpus != 1:
             return None
         return trials.of(self.trials, self.config, model, [self.site.gpu_type])

@@ -34,8 +34,8 @@ PATIENCE = 3.0
 def end_on_interrupt(*, end_jobs: bool) -> None:
     """Make SIGINT end a run. The last line of its output then says how to continue.
 
-    Snakemake waits for its jobs. The jobs receive Ctrl-C in a terminal, but not a signal that is
-    sent to Snakemake alone. `end_jobs`, for runs without a cluster, ends Snakemake's children.
+    Snakemake waits for its jobs. The jobs receive Ctrl-C in a terminal, but not a signal sent to
+    Snakemake alone. With `end_jobs`, for runs without a cluster, SIGINT ends Snakemake's children.
     """
 
     def interrupt(*_: Any) -> None:
@@ -162,7 +162,7 @@ def _still_running(
 
 
 def _making(pid: int) -> str:
-    """Say what a process makes: `, which makes <product>`, or "" if it holds no product's lock."""
+    """Say what a process makes: `, which is making <product>`, or "" if it holds no lock."""
     with suppress(psutil.Error):
         for file in psutil.Process(pid).open_files():
             if product := locks.product_of(file.path):

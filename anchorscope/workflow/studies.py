@@ -40,7 +40,7 @@ class Study:
 
     @property
     def partner_folds(self) -> list[Any] | None:
-        """Settings of the folds; partners must share a fold. None without swapped answers."""
+        """Settings of the folds (partners must share a fold), or None if no answers are swapped."""
         measured, probe = interventions.on(self.config.conditions.model_dump()), self.config.probe
         has_arms = any(one.role == "arm" for one, _ in measured)
         return [probe.folds, probe.disjoint] if has_arms else None

@@ -19,7 +19,7 @@ from anchorscope.storage.files import read_csv, read_parquet
 from anchorscope.storage.records import check_settings
 
 Made = tuple[Mapping[str, pd.DataFrame], dict[str, Any]]
-"""A dict from each output's name to its table, and further entries for the outputs' record."""
+"""A dict of output name → table, and a dict of further entries for the outputs' record."""
 
 
 def delta_p(job: Any) -> Made:

@@ -67,7 +67,7 @@ def settings_of(config: Config, entry: Model) -> str:
 
 
 def read(path: Path = FILE) -> tuple[Trial, ...]:
-    """Read the trials in a file of the self-test; a file that cannot be read holds none."""
+    """Read the trials in a file of the self-test. Return () if the file cannot be read."""
     try:
         return tuple(Trial.model_validate(one) for one in _content(path).get(LIKE, []))
     except (ValidationError, TypeError):

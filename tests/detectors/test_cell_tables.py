@@ -114,7 +114,7 @@ def test_given_scores_keep_their_direction_and_are_compared_on_their_samples(
     ("text", "message"),
     [
         ('{"id": "s0000", "detector": "x"}', "no field `score`"),
-        ('{"id": "s0000", "detector": "x", "score": "high"}', "not a number"),
+        ('{"id": "s0000", "detector": "x", "score": "high"}', "not a finite number"),
         ('{"id": "s0000", "detector": "probe", "score": 1}', "the name of a method"),
         ('{"id": "s1", "detector": "x", "score": 1}\n' * 2, "two scores"),
         ("{", "broken JSON"),

@@ -219,7 +219,7 @@ def test_a_disk_too_small_is_named_before_anything_is_written(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2e9))
     shape = shipped.shape_of("qwen3-8b")
-    with pytest.raises(AnchorscopeError, match=r"model takes 16\.4 GB on the disk, but only 2\.0"):
+    with pytest.raises(AnchorscopeError, match=r"model needs 17\.4 GB on the disk; 2\.0 GB"):
         random_checkpoint.write(shape, tokenizer, tmp_path / "model")
     assert not any(tmp_path.glob("*model*"))
 

@@ -143,6 +143,6 @@ def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(tmp_path, monkeyp
     monkeypatch.setattr(around.shutil, "disk_usage", lambda path: usage)
     cells = [1_500_000_000, 1_000_000_000]
     assert around.check_room(cells, False, tmp_path / "not" / "there") == 1_500_000_000
-    with pytest.raises(AnchorscopeError, match=r"about 2.5 GB, but 2.0 GB are free") as caught:
+    with pytest.raises(AnchorscopeError, match=r"about 2.5 GB; only 2.0 GB are free") as caught:
         around.check_room(cells, True, tmp_path)
     assert "keep_activations: false" in str(caught.value) and "#no-room" in str(caught.value)

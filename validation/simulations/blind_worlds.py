@@ -103,7 +103,7 @@ def draw_cast(rng: Rng, n_right: int, n_wrong: int, *, generic: float = 1.0, hub
 
 
 def question_effect(rng: Rng, cast: Cast) -> np.ndarray:
-    """Draw question effects of variance 1, [subjects, 1]. A family shares .8 of this variance."""
+    """Draw question effects [subjects, 1] of variance 1. Subjects of a family share .8 of it."""
     m = len(cast.gold)
     family = np.repeat(rng.normal(size=m // FAMILY), FAMILY)
     return (np.sqrt(0.8) * family + np.sqrt(0.2) * rng.normal(size=m))[:, None]
@@ -188,7 +188,7 @@ def louder(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
 
 
 def doubt(rng: Rng, cast: Cast, logp: np.ndarray) -> np.ndarray:
-    """Return a score for the own answer only, set by the model's confidence in it."""
+    """Return a score for the model's own answers only, set by its confidence in each."""
     own_logp = logp[np.arange(len(cast.own)), cast.own]
     surety = own_logp + 2 + 1.5 * cast.known + rng.normal(0, 1, len(own_logp))
     return cast.at(cast.own, 2.2 * np.tanh(surety - 1.1))
@@ -206,9 +206,9 @@ def same_kind(rng: Rng, cast: Cast) -> np.ndarray:
 
 
 def own_answers_scored_low(rng: Rng, n_right: int, n_wrong: int) -> Values:
-    """Simulate pairs. Of wrong ones, keep the third whose pair terms a second probe scores lowest.
+    """Simulate pairs. Of the wrong ones, keep a third: those of lowest pair term in a second probe.
 
-    The score reads the log-probability. P > 0, lowered by the selection.
+    The score reads the log-probability. P is above 0, although the selection lowers it.
     """
     world = Blind(slope=0.32, own=4.0, gold=3.5)(rng, n_right, 3 * n_wrong)
     seen = np.array([1, -1, -1, 1]) @ world["wrong"] / 4 + rng.normal(0, 0.1, 3 * n_wrong)

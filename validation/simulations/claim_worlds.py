@@ -1,7 +1,7 @@
 """Simulated scores of swapped pairs: probes that do not read truth, and some that do.
 
-A world is a function of (random generator, number of right pairs, of wrong pairs). The roles of
-answers are `right`, `wrong` (own answers) and `gold` (the golds of the wrong pairs). A world
+A world is a function of a random generator and the numbers of right and of wrong pairs. The roles
+of answers are `right`, `wrong` (own answers) and `gold` (the golds of the wrong pairs). A world
 returns scores `<role>` and log-probabilities `logp_<role>`, [4, n] in the order of
 `crossing.terms`, and ids [2, n] of subjects (`subjects_right`, `subjects_wrong`) and texts
 (`answers_right`, `answers_wrong`, `golds`). Some worlds also return features of the four texts for
@@ -22,7 +22,7 @@ World = Callable[[Rng, int, int], Values]
 ROLES = ("right", "wrong", "gold")
 ALIKE, TEXTS, NOISE = 0.8, 300, 0.4
 QUESTION, ANSWER = [0, 1, 0, 1], [0, 0, 1, 1]
-"""Index of the sample in the pair that gives the question (answer) of each `crossing.terms` row."""
+"""Index of the pair's sample that gives each row of `crossing.terms` its question, or answer."""
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
 """1 in the rows of `crossing.terms` where an answer follows its own question, else 0."""
 MEANS = {"right": 1.0, "wrong": -0.5, "gold": 0.5}
@@ -120,7 +120,7 @@ def additive(
 
 
 def shrunk(values: np.ndarray, lost: float, to: float = -2.0) -> np.ndarray:
-    """Move scores after other questions towards the score `to`, by a share `lost` of the way."""
+    """Move scores of answers after other questions a share `lost` of the way towards `to`."""
     return values + (1 - HOME) * lost * (to - values)
 
 
@@ -212,7 +212,7 @@ def lucky_answers(random: Rng, *n: int) -> Values:
 
 
 def truth(random: Rng, *n: int, size: float, known: float = 1.0, lost: float = 0.0) -> Values:
-    """Simulate pair terms. Right and gold ones gain `size` on average, all from a share `known`."""
+    """Simulate pair terms. Right and gold ones gain `size` on average, in a share `known` only."""
     scene = Scene(random, *n)
 
     def scores(role: str) -> np.ndarray:

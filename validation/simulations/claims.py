@@ -2,8 +2,8 @@
 
     python -m validation.simulations.claims [--seeds 400] [--worlds REGEX]
 
-Each world simulates data sets of one kind. A table per group of worlds gives the share of data sets
-in which each claim is made, and can be judged. The last table summarises the worlds in which a
+Each world simulates data sets of one kind. A table per group of worlds shows in what share of data
+sets each claim is made, and in what share it is judged. The last table summarises worlds where a
 claim is false, or true. The authors of `blind_worlds` and `unseen_worlds` had not seen the rules.
 """
 
@@ -44,7 +44,7 @@ AGREE = 0.9
 In SmolLM2-135M-Instruct it is .91 in 194 wrong pairs of NQ, and .88 in 161 of TriviaQA.
 """
 ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
-"""Worlds of `NULL` whose scores compare nothing, or only what the text imitator compares."""
+"""Worlds of `NULL` whose scores compare question and answer at most as the text imitator does."""
 
 
 def judge(
@@ -182,7 +182,7 @@ GROUPS: dict[str, Group] = {
 
 
 def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, Any]]:
-    """Return a row for each world of a group, size, setting of `refits` and claim."""
+    """Return a row for each combination of a group's worlds, sizes and `refits`, and each claim."""
     found: list[dict[str, Any]] = []
     for world, n, refits in product(group.worlds, group.sizes, group.refits):
         if not re.search(chosen, world):
@@ -199,7 +199,7 @@ def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, Any
 
 
 def summary(found: pd.DataFrame) -> str:
-    """Return as text how often claims are made in worlds where they are false, and true."""
+    """Return as text how often claims are made where they are false, and where they are true."""
     some = found[(found["expected"] != "") & (found["judged"] > 0)]
     made = some.groupby(["expected", "claim", "group"], sort=False)["made"]
     return made.agg(["min", "max", "mean", "size"]).round(3).to_string()

@@ -1,4 +1,4 @@
-"""Worlds without truth: scores read the form or origin of answers, or are at a chosen layer."""
+"""Worlds without truth. Scores read an answer's form or origin, or come from a chosen layer."""
 
 from functools import partial
 

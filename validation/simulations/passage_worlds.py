@@ -1,12 +1,12 @@
 """Simulated scores of swapped pairs, clean and with the exact question tokens (E_Q) blocked.
 
-A world is a function of (random generator, number of right pairs, of wrong pairs). It returns, for
-each side (`right`, `wrong`), scores `<side>` and `<side>_blocked` [4, n] in the order of
+A world is a function of a random generator and the numbers of right and of wrong pairs. It returns,
+for each side (`right`, `wrong`), scores `<side>` and `<side>_blocked` [4, n] in the order of
 `crossing.terms`, ids `subjects_<side>`, `frames_<side>` and `answers_<side>` [2, n], and
 `fold_<side>` [n]. A frame is the wording of a question without E_Q.
 
 A share of the pair term passes through E_Q. Blocking scales the rest of this term, and the answer
-terms, by `kept`. By design, some blocked pair terms are 0, or add up to 0 with a mirrored pair's.
+terms, by `kept`. By design, some blocked pair terms are 0, and those of two mirrored pairs cancel.
 """
 
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Passage:
     ceiling: float = np.inf  # bound of the absolute scores, which tanh squeezes
     after: bool = False  # whether damage comes after the squeeze
     unequal: float = 0.0  # largest deviation of a pair from `kept`
-    # By how much the answer effects are larger, and the pair terms smaller, where more is kept.
+    # How steeply answer effects rise, and pair terms fall, with the share that a pair keeps.
     tied: tuple[float, float] = (0.0, 0.0)
     same_frame: float = 0.0  # share of pairs whose questions differ in E_Q alone
     mirrored: float = 0.0  # share of pairs that come in two wordings
@@ -52,7 +52,7 @@ class Passage:
 
     def side(self, random: Rng, side: str, pair: float, n: int) -> Values:
         """Simulate the pairs of one side."""
-        # Indices: pairs whose questions share a frame, and the second of each two mirrored pairs.
+        # Indices of the pairs whose questions share a frame, and of every second mirrored pair.
         same = np.arange(round(self.same_frame * n))
         second = len(same) + 1 + 2 * np.arange(round(self.mirrored * n / 2))
         fold = random.choice(FOLDS, size=n)
@@ -86,7 +86,7 @@ class Passage:
     def damaged(
         self, random: Rng, answer: np.ndarray, size: np.ndarray, kept: np.ndarray
     ) -> np.ndarray:
-        """Return blocked scores of `answer` [2, n], pair terms `size` and new question effects."""
+        """Build blocked scores from `answer` [2, n], pair terms `size` and new question effects."""
         inside = four(alike(random, len(size)), answer) + 2 * self.of_pair * size * HOME
         if self.after:
             return kept * self.squeezed(inside)

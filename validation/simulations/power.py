@@ -9,8 +9,8 @@ so that probes and text models have the same mean AUC. `beyond` is the weight of
 state knows and no text tells. Probe and text model are trained as in a cell, and judged by
 `strength.of_scores`. `Signal` is such a world at 28 layers, for `claims`.
 
-The columns are the mean gain in AUC, and the share of data sets with a signal: with both models
-fixed, with intervals widened by refits (the rule), and by the formula in `probes.power`.
+The columns are the mean gain in AUC, and three shares of data sets with a signal: `fixed` keeps
+both models fixed, `rule` widens intervals by refits, `formula` is computed by `probes.power`.
 `widened` is the median factor by which refits widen the interval, and `varies` the spread of the
 gain over data sets, relative to its standard error with fixed models.
 """
@@ -65,7 +65,7 @@ class World:
     def draw(
         self, random: np.random.Generator, right: int, n: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draw texts [n, features], states [n, WIDTH] and labels [n], `right` of them right."""
+        """Draw texts [n, features], states [n, WIDTH] and labels [n], of which `right` are 0."""
         wanted, found = np.array([right, n - right]), np.zeros(2)
         parts = []
         while (found < wanted).any():
@@ -138,7 +138,7 @@ LAYERS, DRAWS = 28, 200
 ALIKE = 0.7  # share of the variance of further noise that is the same at all layers
 TOWARDS_ANY = {57: 0.92, 400: 1.68}
 BEYOND_ANY = {0.0: 0.0, 0.05: 0.8, 0.09: 1.2}
-"""`TOWARDS` and `BEYOND` for 28 layers. `BEYOND_ANY` is for 400 right answers."""
+"""`TOWARDS_ANY` and `BEYOND_ANY` (400 right answers) are `TOWARDS` and `BEYOND` at 28 layers."""
 
 
 @dataclass(frozen=True)

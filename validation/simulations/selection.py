@@ -2,8 +2,8 @@
 
     python -m validation.simulations.selection [--samples 40000]
 
-In the null, Δlogit is noise with the same distribution for all samples. Columns `Q` and `A` are ΔP
-of the samples that flip and that do not, in percentage points. Without selection, Q − A would be 0.
+In the null, Δlogit is noise with the same distribution for all samples. Column `Q` is ΔP of samples
+that flip, `A` of those that do not, in percentage points. Without selection, Q − A would be 0.
 """
 
 import argparse

@@ -43,7 +43,7 @@ def groups(m: int) -> tuple[np.ndarray, np.ndarray]:
 def cast_of(rng: Rng, of: Sequence[np.ndarray], among: Sequence[tuple[np.ndarray, int]]) -> Cast:
     """Draw the pairs of a cast. `of` has golds, own answers and popularity.
 
-    `among` has subjects and the number of their pairs. A pair shares kind and fold.
+    `among` lists (subjects, number of pairs to draw). Subjects of a pair share kind and fold.
     """
     (gold, own, popularity), pairs = of, []
     kind, fold = groups(len(gold))
@@ -128,7 +128,7 @@ def long_names(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
 
 
 def damaged_attention(rng: Rng, cast: Cast, fit: np.ndarray) -> Scores:
-    """Return scores that lose two fifths of every part except one part of the answer."""
+    """Return scores whose parts lose two fifths by blocking, except one part of the answer."""
     local, carried = rng.normal(0, [[0.5], [0.35]], (2, cast.shape[1]))
     noise, noise_blocked = draw_noises(rng, cast, 0.35)
     by_attention = 0.25 * fit + carried + 0.6 * question_effect(rng, cast)
@@ -163,8 +163,8 @@ def sums(
 def own_answers_said_by_luck(rng: Rng, n_right: int, n_wrong: int) -> Values:
     """Simulate scores that read how plausible an answer is under any wording.
 
-    The model gives the likeliest answer in this wording. So own answers are likelier than they are
-    plausible, and golds of wrong answers less likely. Blocking takes a fifth of the signal.
+    The model gives the likeliest answer in one wording. There, likelihood overstates how plausible
+    own answers are, but understates golds of wrong ones. Blocking takes a fifth of the signal.
     """
     kind, _ = groups(8 * max(n_right, n_wrong) + 600)
     popularity = draw_popularity(rng)

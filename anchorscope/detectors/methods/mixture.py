@@ -68,7 +68,7 @@ def fit_random_gate(train: Training) -> MixtureScorer:
 def fit_vanilla_experts(train: Training) -> MixtureScorer:
     """Fit the gate of `fit_mixture`, and two experts that ignore the pathways.
 
-    Each expert is fitted to a bootstrap draw. Fitted to all samples, both would be the same probe.
+    Each expert is fitted to a bootstrap draw. On all samples, both would be the same probe.
     """
     generator = np.random.default_rng(train.settings.seed)
     n = len(train)
@@ -101,7 +101,7 @@ def _experts(train: Training, pathway: np.ndarray) -> tuple[LinearScorer, Linear
 
 
 def _expert(train: Training, rows: np.ndarray) -> LinearScorer:
-    """Fit a probe to the samples at the indices `rows`, at the headline layer of all samples."""
+    """Fit a probe to the samples at the indices `rows`, at the layer chosen on all samples."""
     readout = train.samples.readout
     layer = probe.headline_layer(train, readout)
     some = train.rows(rows)

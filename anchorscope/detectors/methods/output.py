@@ -63,7 +63,7 @@ def fit_output(train: Training) -> OutputScorer:
 
 
 def fit_output_and_probe(train: Training) -> OutputScorer:
-    """Fit a regression on all features and on the logit of a probe not fitted to the sample."""
+    """Fit a regression on all features and on the held-out logits of the headline probe."""
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
     x = np.column_stack([_outputs(train.samples, FEATURES), logits])
@@ -72,7 +72,7 @@ def fit_output_and_probe(train: Training) -> OutputScorer:
 
 
 def fit_p_true(train: Training) -> PTrueScorer:
-    """Calibrate the model's verdict on its answers by an offset and a positive slope."""
+    """Fit the offset and the positive slope that calibrate the model's verdict on its answers."""
     raw = PTrueScorer(1.0, 0.0).raw(train.samples)
     return PTrueScorer(*probe.calibration(train, raw))
 

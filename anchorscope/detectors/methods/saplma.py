@@ -1,8 +1,8 @@
 """SAPLMA: a small network on the states of one layer (Azaria & Mitchell, 2023).
 
-As published: hidden layers of 256, 128 and 64 units with ReLU, Adam, 5 epochs, batches of 32.
-The published method used raw states of one model. Here, states are standardised first, because
-their size differs between models.
+As published, hidden layers have 256, 128 and 64 units with ReLU, and Adam trains for 5 epochs in
+batches of 32. The published method used raw states of one model. Here, states are standardised
+first, because their size differs between models.
 """
 
 from __future__ import annotations

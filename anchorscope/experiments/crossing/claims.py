@@ -42,7 +42,7 @@ NOTHING_ELSE = "the paired questions differ only in the exact question tokens"
 EXPLAINED = {
     "pair": "the pair term is not significantly above 0",
     "above_text": "the overlap of question and answer may explain it",
-    "gold_wrong": "gold answers do not score significantly above the model's own wrong answers",
+    "gold_wrong": "gold answers have no significantly larger pair term than own wrong answers",
     "gold_wrong_equal": "other differences between gold and own answers may explain it",
     "gold_unexplained": "the log-probability may explain it",
     "kept": "general damage alone may remove the whole pair term",
