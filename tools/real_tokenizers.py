@@ -30,7 +30,7 @@ folder and not installed."""
 
 
 def split_at(digits: str) -> str:
-    """Return a pattern that splits texts into words. The quantifier `digits` follows a digit."""
+    """Return a pattern that splits texts into words. `digits` is the quantifier of a digit."""
     return (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
         + digits

@@ -237,7 +237,7 @@ def supposed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _folding(config: Config) -> Any:
-    """Return settings of folds that share no subject. Answers are ignored, as they are unknown."""
+    """Return settings of folds that share no subject. Answers link no rows, as they are unknown."""
     from anchorscope.probes import fitting
 
     probe = config.probe.model_dump() | {"disjoint": "subject"}

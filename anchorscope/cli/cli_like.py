@@ -130,8 +130,8 @@ def measure(config: Config, model: str, device: torch.device) -> Trial:
     """Measure memory and time of a model's shape on a device.
 
     Raises:
-        AnchorscopeError: A config.json or GPU is missing, the weights or a single sample do not
-            fit, or models of this family cannot be measured.
+        AnchorscopeError: The config.json or the GPU is missing, the weights or a single sample do
+            not fit, or models of this family cannot be measured.
     """
     entry, shape = config.models[model], shape_of(config, model)
     layers, width = families.sizes(shape, model)

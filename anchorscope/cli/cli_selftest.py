@@ -1,6 +1,6 @@
 """`anchorscope selftest`: check on tiny random models that this machine measures correctly.
 
-Nothing is downloaded. The verdicts are in a file to send with a report on a new kind of device.
+Nothing is downloaded. Verdicts are written to a file to send with a report on a new kind of device.
 """
 
 from collections.abc import Iterator, Sequence

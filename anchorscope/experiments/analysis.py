@@ -193,12 +193,12 @@ def stacked(frames: Sequence[pd.DataFrame], columns: Iterable[str] = ()) -> pd.D
 
 
 def anchored(flips: np.ndarray) -> dict[str, np.ndarray]:
-    """Return anchor (`Q`, `A`, `all`) → bool mask of its members, in the shape of `flips`."""
+    """Map each anchor (`Q`, `A`, `all`) to a bool mask of its members, in the shape of `flips`."""
     return {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}
 
 
 def count(members: np.ndarray) -> np.ndarray:
-    """Return a group's size, [layers]. `members` is bool [ways, layers, n]; ways are averaged."""
+    """Return a group's size, [layers], averaged over ways. `members` is bool [ways, layers, n]."""
     return _mean_of_ways(members.sum(-1))
 
 

@@ -78,7 +78,7 @@ class Experiment:
     # whether it compares question and answer; only such experiments are measured in the null cells,
     # where they must find nothing
     follows_pair: bool = False
-    # None: one clean pass and, for each intervention, one pass or one for each of its draws
+    # None: one clean pass, and one for each intervention or, if it is drawn, each of its draws
     passes: Passes | None = None
 
     @property
@@ -115,7 +115,7 @@ class Experiment:
 
     @property
     def pictures(self) -> dict[str, View]:
-        """Map the ends of file names to pictures: first `<name>`, then each `<name>-<view>`."""
+        """Map ends of file names to pictures: `<name>` for the first view, else `<name>-<view>`."""
         module, found = f"{self.package.partition('.')[2]}.figure", dict[str, View]()
         for view, title in self.views.items():
             stem = f"{self.name}-{view}" if found else self.name

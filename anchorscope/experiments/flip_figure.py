@@ -58,7 +58,7 @@ def all_answers(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
-    """Draw the flips of each dataset's groups at its headline layer, a row of panels per arm.
+    """Draw the flips of each dataset's groups at its headline layer, with a row of panels per arm.
 
     `rows` come from `rows_of`. Without rows, the caption says `not measured`.
     """
@@ -73,7 +73,7 @@ def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
 
 
 def by_layer(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
-    """Draw the flips of each dataset's groups by layer, a row of panels per arm."""
+    """Draw the flips of each dataset's groups by layer, with a row of panels per arm."""
     points = data.by_group(points_of(rows, words.tokens))
     lines = data.in_lines(points, ["arm", "tokens", "condition"])
     panels = [
@@ -104,7 +104,7 @@ def groups(request: Request) -> Axis:
 
 
 def _arms(rows: pd.DataFrame, words: Words) -> list[tuple[str, pd.DataFrame]]:
-    """Return heading and rows of each measured arm, or of the first arm if none was."""
+    """Return heading and rows of each measured arm, or of the first arm if none was measured."""
     measured = [arm for arm in words.arms if (rows["arm"] == arm).any()] or [*words.arms][:1]
     return [(words.arms[arm], rows[rows["arm"] == arm]) for arm in measured]
 

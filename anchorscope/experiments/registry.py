@@ -16,8 +16,8 @@ RECORDS = (
     answer_only.EXPERIMENT,
     boundary.EXPERIMENT,
 )
-"""Records of the experiments, in the order of the report. A new experiment is a folder, with
-its record here.
+"""Records of the experiments, in the order of the report. A new experiment needs a folder,
+and its record here.
 """
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
 """Name → record."""

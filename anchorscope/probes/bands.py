@@ -71,7 +71,7 @@ class Draws:
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
     ) -> Refits | None:
-        """Return (draws, copies), one copy of `readout` per draw, or None if it was not refitted.
+        """Return (draws, copies), a copy of `readout` per draw; None if it has no refitted probes.
 
         In copy k, all scores except `shuffled` come from probes refitted to draw k. A copy has the
         effects of the measured `conditions`. `answers` are as `samples.in_order` returns them.
@@ -117,7 +117,7 @@ class Means:
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
     def clusters(self, drawn: ClusterDraws) -> np.ndarray:
-        """Return [layers]: effective number of clusters, averaged over ways to form the group."""
+        """Return float64 [layers]: effective number of clusters, averaged over ways of grouping."""
         return effective_clusters(drawn.sums(self.members)).mean(0)
 
 
@@ -133,7 +133,7 @@ class Spread:
     def interval(
         self, level: float, bounds: tuple[float, float] = ANY
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pointwise (low, high), [layers] each. A sample's value lies in `bounds`."""
+        """Return the pointwise interval's ends, [layers] each; a sample's value is in `bounds`."""
         ends = intervals.percentile(self.replicates, level)
         low, high = np.clip(with_edges(*ends, self.clusters, level, bounds), *bounds)
         blank = np.isnan(self.estimate)

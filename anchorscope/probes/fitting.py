@@ -289,7 +289,7 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return [folds]: training log-odds of z = 1. Setting `natural` or `published` makes them 0."""
+    """Return [folds]: training log-odds of z = 1; 0 with prior `natural` or scoring `published`."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))

@@ -22,7 +22,7 @@ class ClusterDraws:
 
     @cached_property
     def _by_cluster(self) -> tuple[np.ndarray, np.ndarray]:
-        """(order, starts): samples sorted by cluster, and the index where each cluster starts."""
+        """(order, starts): sample indices sorted by cluster; where each cluster starts in them."""
         order = np.argsort(self.clusters, kind="stable")
         return order, np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
 

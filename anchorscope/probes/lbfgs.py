@@ -169,8 +169,8 @@ class _Past:
         place = self.steps % MEMORY
         product = (s * y).sum(-1, keepdim=True)
         corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
-        # R gains a column: the product of the new y with the s of every step. So R⁻¹ gains
-        # 1 / product in its corner and, above it, the column −R⁻¹ s y / product.
+        # R gains a column: s · y for the s of every step and the new y. So R⁻¹ gains 1 / product in
+        # its corner and, above it, the column −R⁻¹ s y / product.
         self.inverse[:, :, place] = 0
         self.inverse[..., place] = 0
         column = (self.inverse @ _times(self.s, y))[..., 0]

@@ -54,7 +54,7 @@ def least_n(gain: float, wrong: float = 0.5) -> int:
 
 
 def least_gain(n: int, wrong: float = 0.5) -> float | None:
-    """Return the least gain that n samples show as a signal with `POWER`; None if there is none."""
+    """Return the least gain that n samples show as a signal with power `POWER`; None if none."""
     most = 0.999 - FLOOR
     if n * min(wrong, 1 - wrong) < 2 or chance(most, n, wrong) < POWER:
         return None
@@ -64,7 +64,7 @@ def least_gain(n: int, wrong: float = 0.5) -> float | None:
 def shortage(n: int, wrong: float = 0.5) -> tuple[float | None, int] | None:
     """Return what `n` samples lack, or None if they can show a gain of `MOST_GAIN`.
 
-    What they lack is (gain, needed): the smallest gain that they can show (None if none), and how
+    The result is (gain, needed): the smallest gain that they can show (None if none), and how
     many samples can show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
     """
     gain = least_gain(n, wrong)

@@ -38,7 +38,7 @@ class Counts:
             raise ValueError(f"counts do not add up: {self}")
 
     def among(self, total: int) -> Counts:
-        """Return the counts among `total` samples. The added samples are beyond the run's limit."""
+        """Return the counts among `total` samples. Added samples count as `BEYOND_LIMIT`."""
         beyond = {BEYOND_LIMIT: total - self.total} if total > self.total else {}
         return Counts(total, self.kept, {**beyond, **self.dropped}, self.notes)
 

@@ -1,4 +1,4 @@
-"""Check the records of products: cells have equal settings, and few samples were lost."""
+"""Check in products' records that cells have equal settings and few samples were lost."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,7 +49,7 @@ def check_settings(products: Iterable[str | Path]) -> None:
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield (rule, settings by dotted key less `PER_CELL`, path) for a product and its inputs."""
+    """Yield (rule, settings by dotted key without `PER_CELL`, path) of a product and its inputs."""
     if not beside(product).is_file():
         return
     record = read(product)
@@ -130,7 +130,7 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 
 
 def _source(path: str, records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the latest input of `path` that has counts, or None if no single one is latest."""
+    """Return the input of `path` with counts whose rule runs last; None if not exactly one."""
     rank = {name: ORDER.get(of.get("rule", ""), len(ORDER)) for name, of in records.items()}
     inputs = records[path].get("made_from", records)
     counted = [name for name in inputs if records.get(name, {}).get("counts")]

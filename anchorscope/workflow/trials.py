@@ -67,7 +67,7 @@ def settings_of(config: Config, entry: Model) -> str:
 
 
 def read(path: Path = FILE) -> tuple[Trial, ...]:
-    """Read the trials in a file of the self-test. Return () if the file cannot be read."""
+    """Read the trials in a file of the self-test, or return () if it or a trial is unreadable."""
     try:
         return tuple(Trial.model_validate(one) for one in _content(path).get(LIKE, []))
     except (ValidationError, TypeError):

@@ -38,7 +38,7 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
-    """Return each question's refusal as `value`, and that of a random question as `control`."""
+    """Return each question's refusal as `value`, and a randomly chosen question's as `control`."""
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(PER_SAMPLE))
     counted = measured.control_is_complete(RANDOM.name)

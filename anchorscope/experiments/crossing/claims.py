@@ -29,7 +29,7 @@ from anchorscope.experiments.crossing.estimates import (
 from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
-"""Verdicts. `by design`: enough pairs, but the claim could fail in fewer than `LEAST_PAIRS`."""
+"""Verdicts. `by design`: enough pairs, but fewer than `LEAST_PAIRS` where the claim could fail."""
 ON_PAIRS = ("interaction", "own_answer", "truth", "through_eq")
 """Claims that rest on swapped answers."""
 LEAST_CLUSTERS = 10
@@ -48,7 +48,7 @@ EXPLAINED = {
     "kept": "general damage alone may remove the whole pair term",
     "beyond_damage": "general damage may explain it",
 }
-"""Condition → reason for `no`. The first failed condition counts, else that with the largest p."""
+"""Condition → reason for `no`. The first condition that fails gives the reason, see `_verdict`."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def through(clean: Answers, blocked: Answers, level: float = LEVEL) -> Claim:
 
 
 def either(claims: Mapping[str, Claim], level: float = LEVEL) -> tuple[str, Claim]:
-    """Judge whether one of several claims holds, by the claim with the smallest p (Bonferroni).
+    """Judge by the claim with the smallest p whether one of several claims holds (Bonferroni).
 
     Return its name, and the claim with p multiplied by the number of claims that can be judged.
     """
@@ -170,7 +170,7 @@ def _verdict(claim: Claim, p: float, level: float) -> Claim:
     if p < 1 - level:
         return replace(claim, p=p, verdict=YES, reason="")
     failing = [name for name, step in claim.steps.items() if step.p >= 1 - level]
-    # with a corrected p, the verdict may be `no` although every condition holds by itself
+    # if only the corrected p fails, the condition with the largest p gives the reason
     weakest = max(claim.steps, key=lambda name: claim.steps[name].p)
     return replace(claim, p=p, verdict=NO, reason=EXPLAINED[[*failing, weakest][0]])
 
@@ -181,10 +181,10 @@ def _above_text(answers: Answers, pairs: Pairs) -> dict[str, Estimate]:
 
 
 def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
-    """Estimate the part of gold answers' pair term that log-probability and imitator leave open.
+    """Estimate the part of gold answers' pair term unexplained by log-probability and imitator.
 
-    The part is 0 if the score of gold answers is a line or a curve over their log-probability. This
-    also holds if the model's own answers lie on another curve.
+    The part is 0 if the score of gold answers is a linear or curved function of their
+    log-probability. This also holds if the model's own answers lie on another curve.
     """
     log_p = gold.log_p - gold.log_p.mean()
     powers = [term(PAIR, log_p**power) for power in POWERS]
@@ -195,10 +195,10 @@ def _unexplained(gold: Answers, pairs: Pairs) -> Estimate:
 def _at_equal(wrong: Answers, gold: Answers, pairs: Pairs) -> Estimate:
     """Estimate the gold answers' pair term minus the own answers' pair term, at equal covariates.
 
-    The mean score is adjusted for because a score that shrinks after a strange question has a pair
-    term that grows with its mean. The product of question and answer term accounts for a question
-    that multiplies the answer's score. The pair terms of powers of the log-probability account for
-    a score that is a linear or curved function of the log-probability.
+    If a score shrinks after a strange question, its pair term grows with its mean. So the mean
+    score is adjusted for. The product of question and answer term accounts for a question that
+    multiplies the answer's score. The pair terms of powers of the log-probability account for a
+    score that is a linear or curved function of the log-probability.
     """
     products = [one.term(QUESTION) * one.term(ANSWER) for one in (gold, wrong)]
     log_p = np.stack([gold.log_p, wrong.log_p])
@@ -221,7 +221,7 @@ def _judged(steps: Mapping[str, Estimate], about: Estimate, pairs: Pairs, least:
 
 
 def shortage(n: int, clusters: float, least: int, unit: str = "pairs") -> str:
-    """Say what is missing: "12 pairs, and at least 50 are needed". Return "" if nothing is."""
+    """Say what is missing: "12 pairs, and at least 50 are needed". Else return ""."""
     if n < least:
         return f"{n} {unit}, and at least {least} are needed"
     enough = clusters >= LEAST_CLUSTERS

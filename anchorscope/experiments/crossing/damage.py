@@ -1,7 +1,7 @@
 """Estimate which share of the pair term is lost, beyond general damage, when tokens are blocked.
 
 The answer term is the part of the score that depends on the answer alone. Blocking question tokens
-takes no information from it, so what it loses is damage. λ is the share of the term that remains.
+takes no information from this term, so any loss is damage. λ is the share of the term that remains.
 If blocking did nothing but damage, the pair term P would shrink by the same factor, to λP.
 """
 
@@ -100,7 +100,7 @@ class Damaged:
         return Estimate(np.array(100 * share), low=np.array(100 * low), high=np.array(100 * high))
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
-        """Return each pair's term in the error of the mean. `slope_of` is ∂`values`/∂λ."""
+        """Return each pair's part of the error of the mean. `slope_of` is ∂`values`/∂λ."""
         by_probe = values[0]
         slopes = _of_fold(np.broadcast_to(slope_of, by_probe.shape), self.fold)
         through_left = slopes / np.bincount(self.fold)[self.fold] * self.moves[0]

@@ -6,8 +6,8 @@ and y′ the answer to q′. Each score is a sum: `MEAN` ± `QUESTION` ± `ANSWE
 Pairs that share a subject or answer are dependent. `Pairs` accounts for this in errors and p.
 
 `at_equal` estimates a mean difference at equal covariates, as the intercept of a regression. Its
-argument `columns`, float64 [1 + refits, pairs, columns], holds differences. Column 0 is to be
-estimated, column 1 is the difference in mean score, and the others (at least one) are covariates.
+argument `columns`, float64 [1 + refits, pairs, columns], holds differences. Column 0 is the one to
+estimate, column 1 is the difference in mean score, and the others (at least one) are covariates.
 Columns 0 and 1 are contrasts of the same scores, so their noise is equally large and uncorrelated.
 Least squares would mistake noise of the mean score for variation, and give too small a slope. So
 orthogonal regression (Deming 1943) is used. It treats covariates as free of noise. They explain
@@ -62,7 +62,7 @@ class Pairs:
     """
 
     links: tuple[sparse.csr_array, ...]
-    """Matrices [pairs, pairs]. A 1 means, in turn: same pair; common subject; any common id."""
+    """Matrices [pairs, pairs], in order: 1 if pairs are equal, share a subject, or share any id."""
     clusters: float  # effective number of independent pairs
     n: int
     level: float
@@ -106,8 +106,8 @@ class Pairs:
     def estimate(self, values: np.ndarray, parts: np.ndarray) -> Estimate:
         """Return an estimate of `values` [1 + refits, ...].
 
-        `parts` [..., pairs] add up to the error over pairs. The variance of this error is added to
-        that over refits, with degrees of freedom by Welch (1947). A single refit is ignored.
+        `parts` [..., pairs] add up to the error over pairs. This error's variance and the variance
+        over refits are added, with degrees of freedom by Welch (1947). A single refit is ignored.
         """
         value, refits = values[0], values[1:]
         variance = np.maximum(self.variance(parts), ROUNDING**2)
@@ -196,7 +196,7 @@ def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Divide columns by SD (column 1 by column 0's), append ones. Return (rows, SD of column 0)."""
+    """Divide columns by SD, column 1 by column 0's; append ones. Return (rows, SD of column 0)."""
     size = columns.std(-2, keepdims=True)
     same = size < 1e-9
     size = np.where(same, np.inf, size)  # a constant column has no effect

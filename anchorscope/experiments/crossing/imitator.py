@@ -1,8 +1,8 @@
 """Text imitator: predicts a probe's pair terms from the overlap of question and answer.
 
-Text models (floors) add scores of question and answer, so their pair term is 0. The imitator sees
-which letters and words question and answer share. The claim that a probe compares question and
-answer requires pair terms above the imitator's.
+Text models (floors) add a score of the question to a score of the answer, so their pair term is 0.
+The imitator sees which letters and words question and answer share. The claim that a probe compares
+question and answer requires pair terms above the imitator's.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
 
     The features are: lengths, with their products and differences; shared runs of 1 to 4 letters;
     shared words; shared initials; whether both begin with the same letter; the question word;
-    what the answer is (`KINDS`, such as a number); each combination of question word and kind.
+    the kind of answer (see `KINDS`), such as a number; each combination of question word and kind.
     """
     return np.array([_features(*both) for both in zip(questions, answers, strict=True)])
 

@@ -1,7 +1,7 @@
 """Pairs of samples whose answers were swapped, and their four scores in each arm.
 
 An arm is two conditions that block the same tokens: one after the answer's own question, one after
-the partner's. For example, the arm `clean` is `clean` and `crossed`.
+the partner's. For example, the arm `clean` consists of the conditions `clean` and `crossed`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Swapped:
 
     @cached_property
     def right(self) -> np.ndarray:
-        """Whether both answers of a pair are right, bool [pairs]; else both are wrong."""
+        """For each pair, bool [pairs]: True if both answers are right, False if both are wrong."""
         return self.answers["label"].to_numpy(dtype=np.int64)[self.members[0]] == 0
 
     @property
@@ -135,7 +135,7 @@ class Swapped:
         """Return the four scores of each pair in an arm, float64 [4, 1 + refits, layers, pairs].
 
         Scores are logits towards *right*, NaN where not measured. The module `estimates` gives
-        the order of the four. The probe comes first on its axis, then each refit.
+        the order of the four. On the axis [1 + refits], the probe comes first, then each refit.
         """
         probes = (self.readout, *self.refits)
         return np.stack([-self._four(arm, partial(_scores, one)) for one in probes], axis=1)
@@ -160,7 +160,7 @@ class Swapped:
         return list(self.answers["ea_text"].astype(str))
 
     def _imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return arm (`OWN` or `GOLD`) → pair terms of the text imitator, [layers, pairs]."""
+        """Map `OWN`, and `GOLD` if measured, to the text imitator's pair terms, [layers, pairs]."""
         names = [name for name in (OWN, GOLD) if name in scores]
         four = np.stack([scores[name][:, 0] for name in names], axis=2)
         arm, pair = np.nonzero(np.isfinite(four).all((0, 1)))

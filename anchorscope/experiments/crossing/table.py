@@ -150,7 +150,7 @@ def _signal(analysis: Analysis) -> Claim:
 
 
 def _through_eq(through: Mapping[str, Mapping[str, Claim]], level: float) -> Claim:
-    """Judge `through_eq`. Its reason also says what blocking other tokens takes, in %, if known."""
+    """Judge `through_eq`. Its reason adds what percentage blocking other tokens takes, if known."""
     by_side = {side: of["knockout"] for side, of in through.items() if "knockout" in of}
     if not by_side:
         why = "no answers were swapped with the exact tokens blocked"

@@ -44,7 +44,7 @@ RANDOM_CONTRAST = "knockout-random"
 
 
 def flipping() -> dict[str, Intervention]:
-    """Map columns of flip shares to conditions. Conditions after partners' questions come last."""
+    """Map columns of flip shares to conditions. Those with partners' questions come last."""
     own = [one for one in of_role("cut", "control") if one.prompt is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
     names = {"knockout": "flip_share"}

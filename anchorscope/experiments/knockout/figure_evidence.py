@@ -93,7 +93,7 @@ def _lines(rows: pd.DataFrame, lines: Mapping[str, Series], factor: float) -> pd
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Write the caption: the read-out, n, and that flips carry no claim."""
+    """Write the caption: the read-out, n, and the remark that flips support no claim."""
     sizes = rows.groupby(["model", "dataset"])["n"].max()
     return notes.caption(
         request,

@@ -1,7 +1,7 @@
 """Pictures of patching: flips as bars at the headline layer, and by layer.
 
-Only right answers are drawn. After any other question, the predicted class of a wrong answer falls
-back to the default class, whatever the question, so that wrong answers prove little.
+Only right answers are drawn. After another question, whichever it is, the predicted class of a
+wrong answer falls back to the default class. So wrong answers prove little.
 """
 
 import pandas as pd

@@ -45,7 +45,7 @@ def partners(
 ) -> tuple[dict[str, dict[str, str]], str | None]:
     """Choose each sample's partner in each arm. `arms` are keys of `RULES` and include `matched`.
 
-    A partner has the same relation, another subject, and follows the arm's rule. Partners of the
+    A partner has the same relation and another subject, and follows the arm's rule. Partners of the
     same template are preferred. Among several, `seed` and the sample's id decide. A partner is in
     the sample's outer fold (`folds_of`: id → fold). Otherwise the probe that scores the sample
     would have learned from the partner's question, and even from the patched text itself if both
@@ -82,7 +82,7 @@ def partners(
 def _candidates(
     rule: Rule, one: Known, group: Sequence[Known], right_for: frozenset[str]
 ) -> list[str]:
-    """Return the ids of a sample's possible partners. If some share its template, return only them.
+    """Return ids of a sample's possible partners. If some share its template, return only those.
 
     A sample whose fact was never taught is no partner, since the model cannot know its answer.
     `right_for` holds the ids of questions for which the sample's answer is right.
@@ -153,11 +153,11 @@ def exact(sample: Sample, partner: Sample) -> Patched:
 
 
 def control(sample: Sample, donor: Sample, key: str) -> Patched:
-    """Replace question tokens outside E_Q, as many as E_Q has, by tokens outside the donor's E_Q.
+    """Replace question tokens outside E_Q by question tokens outside the donor's E_Q.
 
-    `key` seeds two choices: the replaced tokens, and the donor's token to start from. From there,
-    the donor's tokens are taken in order, and the last is followed by the first. If the
-    question has too few tokens outside E_Q, all of these are replaced.
+    As many are replaced as E_Q has, or all if there are fewer. `key` seeds two choices: the
+    replaced tokens, and the donor's token to start from. From there, the donor's tokens are taken
+    in order, and the last is followed by the first.
     """
     replaced = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     given = [donor.input_ids[at] for at in donor.question_tokens if at not in donor.eq_tokens]

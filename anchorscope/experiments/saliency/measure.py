@@ -108,7 +108,7 @@ def _passed(
             loss,
             attentions[: layer + 1],
             retain_graph=True,
-            # in parallel blocks, the MLP does not read its block's attention: that gradient is 0
+            # in parallel blocks, the MLP does not read its block's attention, whose gradient is 0
             materialize_grads=True,
             allow_unused=True,
         )
@@ -153,7 +153,7 @@ def _pairs(
     """Return float32 [sources, length, length]: the weight of each token pair (target, source).
 
     A target is an exact answer token outside E_Q, later than the source token, and at or before
-    the read-out's token. The weights of a source add up to 1. They are NaN if it has no target.
+    the read-out's token. The weights of a source add up to 1. If it has no target, they are NaN.
     """
     is_target = torch.zeros(length, dtype=torch.bool)
     is_target[sample.positions["before_answer"] + 1 : sample.positions["last_answer"] + 1] = True

@@ -1,7 +1,7 @@
 """Picture of windows: a heat map by blocked window (x) and by the layer that the probe reads (y).
 
 All answers are drawn together. Groups by the knockout's flips would not be independent of windows,
-because the knockout blocks the same tokens in all layers, those of each window included.
+because the knockout blocks the same tokens in all layers, including those of each window.
 """
 
 from functools import partial
@@ -35,7 +35,7 @@ TIPS = {
 
 @as_chart
 def contrast(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw flips with exact minus flips with random tokens blocked, in one panel per cell."""
+    """Draw flips with exact tokens blocked, minus those with random tokens, in a panel per cell."""
     rows = all_answers(data.shown(table, request, COLUMNS))
     rows = rows[rows["layer"] >= rows["first"]]  # layers that the window can affect
     layout = by_cell(request)
