@@ -76,7 +76,7 @@ def _without_punctuation(text: str) -> str:
 
 
 def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
-    """Return whether a gold answer matches E_A, or equals the reply, whole or from E_A on."""
+    """Return whether a gold answer matches E_A, or equals the reply or the reply from E_A on."""
     golds = list(filter(says_something, golds))
     replies = (reply, reply[max(reply.find(proper), 0) :])  # "The answer is Rome (Lazio)."
     return matches(proper, golds) or any(

@@ -127,7 +127,7 @@ class Section(BaseModel):
             raise mistake(f"{what}, found {' and '.join(given) or 'none'}", do)
 
     def only_with(self, source: str, *names: str) -> None:
-        """Refuse the keys `names` unless `source` is set. For `hub or local`, either suffices."""
+        """Refuse the keys `names` unless a key that `source` names is set: `hub or local`."""
         given = [name for name in names if getattr(self, name) is not None]
         if given and all(getattr(self, one) is None for one in source.split(" or ")):
             what = f"`{given[0]}` applies only with {source}"

@@ -33,7 +33,7 @@ class ClusterDraws:
         return flat.reshape(len(self.weights), *sums.shape[:-1])
 
     def means(self, values: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Return [draws, ...]: means of `values` over `members` [..., n] per draw; NaN if none."""
+        """Return [draws, ...]: mean of `values` over `members` [..., n], NaN without members."""
         return ratio(self.totals(np.where(members, values, 0.0)), self.totals(members))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:

@@ -126,7 +126,7 @@ class RowCells:
         return [{"start": span.start, "end": span.end, "role": span.role} for span in spans]
 
     def _value(self, name: str) -> Any:
-        """Return the cell unchanged, or None if the dataset has no such column."""
+        """Return the row's value for a field, unchanged; None if the dataset lacks the column."""
         path = self.fields.get(name)
         return _plain(value_at(self.row, path)) if path else None
 

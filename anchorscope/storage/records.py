@@ -107,7 +107,7 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
 def funnel(product: str | Path) -> list[dict[str, Any]]:
     """Count the samples that each stage leading to a product took in, kept and dropped.
 
-    A table may still hold rows that an earlier stage dropped, and its record counts them again.
+    A table may hold rows that an earlier stage dropped. The table's record counts them again.
     This function counts each dropped sample once, at the stage that dropped it. Each stage's `in`
     equals the previous stage's `kept`.
 

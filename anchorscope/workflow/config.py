@@ -169,7 +169,7 @@ def _error(mistakes: list[Mistake], sources: Sequence[Source]) -> AnchorscopeErr
 
 
 def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
-    """Return the source and line that last set `path`. If none did, use its nearest parent key."""
+    """Return the source and line that last set `path`, or else its nearest parent key."""
     keys = tuple(map(str, path))
     for depth in range(len(keys), 0, -1):
         for source in reversed(sources):

@@ -48,7 +48,7 @@ class Trial(BaseModel):
         return None if largest is None or largest >= MOST * self.batch_tokens else largest
 
     def time(self, samples: int) -> float:
-        """Return the seconds that `samples` take, without loading, tables and pictures."""
+        """Return the seconds for `samples`. Loading, tables and pictures are not included."""
         return samples * sum(self.seconds.values())
 
 

@@ -184,9 +184,9 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "a reward head": (partial(add, score__weight=torch.ones(1, WIDTH)), "such as score.weight"),
     "one layer more": (partial(add, **MORE_LAYERS), f"such as model.layers.{LAYERS}.mlp"),
     "a config of fewer layers": (partial(edit, num_hidden_layers=LAYERS - 1), "not use 9 tensors"),
-    "a config of more layers": (partial(edit, num_hidden_layers=LAYERS + 1), "9 weights are not"),
+    "a config of more layers": (partial(edit, num_hidden_layers=LAYERS + 1), "9 weights, missing"),
     "a config of other sizes": (partial(edit, intermediate_size=WIDTH), "cannot be loaded"),
-    "no LM head, untied": (change(without_the_head), "1 weights are not in the file .*lm_head"),
+    "no LM head, untied": (change(without_the_head), "1 weights, missing .*lm_head"),
     "code of its own": (
         partial(edit, architectures=["BidirectionalLlamaForCausalLM"]),
         "class BidirectionalLlamaForCausalLM, but LlamaForCausalLM would be loaded",

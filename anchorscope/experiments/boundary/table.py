@@ -52,7 +52,7 @@ def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 
 def unknown_of(measured: MeasuredRows) -> np.ndarray:
-    """Return float64 [n]: 1 if the question is refused, else 0; NaN if it was not passed."""
+    """Return float64 [n]: 1 if the model refuses, else 0; NaN if the question was not asked."""
     return measured.facts("clean", "unknown").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
