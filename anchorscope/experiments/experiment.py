@@ -78,7 +78,7 @@ class Experiment:
     # whether it compares question and answer; only such experiments are measured in the null cells,
     # where they must find nothing
     follows_pair: bool = False
-    # None: one clean pass, and one for each intervention or, if it is drawn, each of its draws
+    # None: one clean pass, and one for each intervention or, if it is drawn, for each of its draws
     passes: Passes | None = None
 
     @property

@@ -17,7 +17,7 @@ RECORDS = (
     boundary.EXPERIMENT,
 )
 """Records of the experiments, in the order of the report. A new experiment needs a folder,
-and its record here.
+and its record must be here.
 """
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
 """Name → record."""

@@ -221,7 +221,7 @@ def _judged(steps: Mapping[str, Estimate], about: Estimate, pairs: Pairs, least:
 
 
 def shortage(n: int, clusters: float, least: int, unit: str = "pairs") -> str:
-    """Say what is missing: "12 pairs, and at least 50 are needed". Else return ""."""
+    """Say what is missing: "12 pairs, and at least 50 are needed"; "" if nothing is missing."""
     if n < least:
         return f"{n} {unit}, and at least {least} are needed"
     enough = clusters >= LEAST_CLUSTERS

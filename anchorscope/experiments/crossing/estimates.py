@@ -62,7 +62,7 @@ class Pairs:
     """
 
     links: tuple[sparse.csr_array, ...]
-    """Matrices [pairs, pairs], in order: 1 if pairs are equal, share a subject, or share any id."""
+    """Matrices [pairs, pairs]. A 1 means, in order: same pair; shared subject; any shared id."""
     clusters: float  # effective number of independent pairs
     n: int
     level: float

@@ -89,7 +89,7 @@ def _group(
 ) -> Group:
     """Average flips over the `members` that are `paired`, and ΔP and `facts` over all `members`."""
     counted, draws = members & paired, len(effects.flip)
-    # Grouping fixes some means: all of Q flip. They get no bounds, so the interval may be a point.
+    # Grouping fixes some means (all of Q flip). They get no bounds, so the interval may be a point.
     of_share, of_flips = (ANY, SHARE) if key["anchor"] == "all" else (SHARE, ANY)
     share = Means(members, np.ones_like(members), draws)
     averaged = {**facts, "delta_logit": effects.delta_logit}
@@ -107,7 +107,7 @@ def _group(
 
 
 def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:
-    """Map each column that `curve` averages by group to its values [n]; NaN if unknown."""
+    """Map some columns that `curve` averages by group to their values [n]; NaN if unknown."""
     acts = REGISTRY[condition].tokens is not None
     blocked = _numbers(answers, f"n_blocked_{condition}") if acts else np.zeros(len(answers))
     right = (answers["label"] == 0).to_numpy()

@@ -108,7 +108,7 @@ def _passed(
             loss,
             attentions[: layer + 1],
             retain_graph=True,
-            # in parallel blocks, the MLP does not read its block's attention, whose gradient is 0
+            # in parallel blocks, the MLP does not read its block's attention: that gradient is 0
             materialize_grads=True,
             allow_unused=True,
         )
