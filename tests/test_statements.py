@@ -60,8 +60,8 @@ EXAMPLES: dict[str, Examples] = {
          "taken, 120 pairs, p = 0.012); damage that hits the comparison more than the answer term "
          "is not excluded."),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: that blocking the exact "
-         "question tokens takes more than a fifth of the pair term that general damage, which the "
-         "answer term measures, would leave (general damage may explain it; 120 pairs; "
+         "question tokens takes more than a fifth of what general damage would leave of the pair "
+         "term (general damage may explain it; 120 pairs; "
          "largest p of the conditions: 0.400)."),
         (("interaction", TOO_FEW), "Cannot be judged: whether the probe compares question and "
          "answer, instead of adding two separate scores (too few: 7 pairs, and at least 10 are "
@@ -202,9 +202,9 @@ EXAMPLES: dict[str, Examples] = {
          "wrong answers better than text models, in 1 of 1 cell"),
     ],
     "trained": [
-        ((some,), f"{who} are small and know invented facts. For each fact, training fixed "
-         "whether the question, or the answer's word alone, reveals if an answer is right. These "
-         "models test the method and say nothing about other models.")
+        ((some,), f"{who} are small and know invented facts. For each fact, training determined "
+         "what reveals a right answer: the question, or the answer's word alone. These models "
+         "test the method and say nothing about other models.")
         for some, who in ((True, "The models"), (False, "The models trained from a recipe"))
     ],
     "claims_of": [(("a",), "Claims of the figure a. Each sample is scored at a layer chosen "

@@ -51,9 +51,9 @@ def answered(
 ) -> list[dict[str, Any]]:
     """Return the rows with a response added.
 
-    In a random order of the rows, grouped by relation if they name relations, every second row
-    gets its own gold answer. Each other row gets that of the row two places later, which mostly
-    has the same relation, so that the kind of answer does not tell right from wrong.
+    The rows are put in random order, and grouped by relation if they name relations. Every second
+    row gets its own gold answer. The others get the gold answer of the row two places later. It
+    mostly has the same relation, so that the kind of answer does not tell right from wrong.
     """
     notes = Counter[str]()
     cells = [RowCells(row, fields, f"row {number}", notes) for number, row in enumerate(rows, 1)]

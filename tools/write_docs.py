@@ -153,8 +153,8 @@ def families() -> str:
     (version,) = re.findall(r"^transformers==(\S+)$", LOCK.read_text(encoding="utf-8"), re.M)
     columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
     lines: list[Sequence[str]] = [columns, ["---"] * len(columns)]
+    models = first_model.MODELS.items()
     for name, family in FAMILIES.items():
-        models = first_model.MODELS.items()
         published = [Path(file).stem for file, model in models if model.family == name]
         sites = f"{family.attn}, {family.mlp}"
         lines.append((f"`{name}`", "CPU", ", ".join(published) or "–", version, sites))

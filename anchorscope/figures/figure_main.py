@@ -67,7 +67,7 @@ def chart(
         draw.paper_series(request.datasets),
         [delta_panel(curves(rows), say.delta_p_heading(bool(below))), *below],
         notes.delta_p_caption(
-            request, rows, request.where, figure_pathway.verdict(swapped, judged)
+            request, rows, request.where, figure_pathway.verdict(swapped, judged, below)
         ),
         title,
     )

@@ -150,8 +150,8 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
     ]
 
 
-def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
-    """Say in how many cells each claim holds, how many pairs cells show, and of which answers."""
+def verdict(crossing: pd.DataFrame, claims: pd.DataFrame, drawn: Sequence[Panel]) -> list[str]:
+    """Say in how many cells each claim holds, and how many pairs the panels `drawn` rest on."""
     counts = {}
     for claim in say.called:
         verdicts = claims["verdict"][claims["claim"] == claim]
@@ -159,8 +159,7 @@ def verdict(crossing: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
         if len(verdicts):
             counts[claim] = yes, yes + no
     sentences = list(filter(None, say.claims_in_caption(counts).splitlines()))
-    drawn = [draw(crossing, claims) for draw in (pathway, truth)]
-    pairs = [lines.groupby(["model", "dataset", "quantity"])["n"].max() for lines in drawn]
+    pairs = [row.rows.groupby(["model", "dataset", "quantity"])["n"].max() for row in drawn]
     if any(map(len, pairs)):
         sentences.append(say.pairs_shown(*pairs))
     sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]

@@ -162,11 +162,11 @@ def device_of(model: PreTrainedModel) -> torch.device:
     return model.get_input_embeddings().get_parameter("weight").device
 
 
-def moved(states: torch.Tensor, device: torch.device) -> torch.Tensor:
+def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return a CPU tensor moved to a device, without waiting for a GPU to finish queued work."""
     if device.type == "cuda":
-        return states.pin_memory().to(device, non_blocking=True)
-    return states.to(device)
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def embedded(model: PreTrainedModel) -> int:

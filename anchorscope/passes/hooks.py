@@ -15,7 +15,6 @@ from anchorscope.passes.batches import Sample
 Arguments = tuple[Tensor, ...]
 Output = Tensor | tuple[Tensor, ...]
 """Output of a module: a tensor, or a tuple that starts with one."""
-CPU = torch.device("cpu")
 
 
 @contextmanager
@@ -54,7 +53,7 @@ def mask(
     *,
     first: int = 0,
     dtype: torch.dtype,
-    device: torch.device = CPU,
+    device: torch.device,
 ) -> Tensor:
     """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
 

@@ -32,7 +32,7 @@ tokens. All three come from predicting this token from those before it, at tempe
 Waiting = Callable[[], States]
 """Function that waits until a batch is passed, checks its states, and returns them."""
 FLAWS = ("", "zero", "not finite")
-"""What can be wrong with a vector of states. The first entry means that nothing is wrong."""
+"""Flaws of a vector of states. The first entry stands for no flaw."""
 AHEAD = {"cuda": 1}
 """Type of device → how many later batches to begin before waiting for a batch; 0 if not listed."""
 LOGITS_AT_ONCE = 2**25

@@ -23,7 +23,7 @@ QUESTIONS = st.integers(1, 24).flatmap(
 def test_mask_equals_the_pair_by_pair_oracle_from_any_token_on(dtype):
     lengths, blocked = [7, 5], [[2, 3, 5], [0, 1]]
     for first, (row, length) in itertools.product((0, 3), enumerate(lengths)):
-        made = mask(lengths, blocked, 10, first=first, dtype=dtype)
+        made = mask(lengths, blocked, 10, first=first, dtype=dtype, device=torch.device("cpu"))
         assert made.shape == (2, 1, 10 - first, 10) and made.dtype == dtype
         assert set(made.unique().tolist()) == {0, torch.finfo(dtype).min}
         is_open = made[row, 0] == 0

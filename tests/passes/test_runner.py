@@ -33,8 +33,8 @@ def planned(loaded: Loaded, *interventions: Intervention, n: int = 4) -> Plan:
     return arrange(samples, chosen, batch_tokens=10**6)
 
 
-def halves(batch: Batch) -> Iterator[Batch]:
-    """One batch for each sample."""
+def one_by_one(batch: Batch) -> Iterator[Batch]:
+    """Split a batch into one batch per sample."""
     return (narrowed(batch, [number]) for number in batch.samples)
 
 
@@ -57,13 +57,16 @@ def test_a_cut_of_some_layers_acts_there_and_behind_them(loaded: Loaded) -> None
 def test_batches_begun_ahead_give_the_same_states_in_the_same_order(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = replace(one := planned(loaded, KNOCKOUT), batches=tuple(halves(one.batches[0])))
+    plan = replace(one := planned(loaded, KNOCKOUT), batches=tuple(one_by_one(one.batches[0])))
     expected = list(runner.measure(loaded, plan, READ))
     begun: list[Batch] = []
     begin = runner._begin
-    monkeypatch.setattr(
-        runner, "_begin", lambda given, batch, *_: begun.append(batch) or begin(given, batch, *_)
-    )
+
+    def seen(given: Loaded, batch: Batch, *more: Any) -> Any:
+        begun.append(batch)
+        return begin(given, batch, *more)
+
+    monkeypatch.setattr(runner, "_begin", seen)
     monkeypatch.setattr(runner, "AHEAD", {"cpu": 1})
     found = runner.measure(loaded, plan, READ)
     first = next(found)
@@ -77,7 +80,7 @@ def test_batches_begun_ahead_give_the_same_states_in_the_same_order(
 def test_batches_passed_before_one_that_fails_are_still_returned(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = replace(one := planned(loaded), batches=tuple(halves(one.batches[0])))
+    plan = replace(one := planned(loaded), batches=tuple(one_by_one(one.batches[0])))
     row, *others = plan.batches[2].rows
     broken = replace(row, passed=replace(row.passed, positions=dict.fromkeys(POSITIONS, 10**6)))
     batches = (*plan.batches[:2], replace(plan.batches[2], rows=(broken, *others)))

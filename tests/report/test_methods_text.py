@@ -151,7 +151,7 @@ def test_questions_that_were_left_out_are_counted_by_reason(
     )
     of_each = len([*config.cells("tiny")])
     found = methods.text(config, "tiny")
-    assert "Prompts were in the style plain." in found
+    assert "Prompts used the style plain." in found
     assert (
         f"{1203 * of_each:,} more questions were left out: {1200 * of_each:,} for “refusal”, "
         f"{3 * of_each} for “too long”."
@@ -165,7 +165,7 @@ def test_a_prompt_says_how_its_template_treats_thinking(
     off = {"thinking": "thinking is switched off"}
     monkeypatch.setattr(methods.provenance, "read", lambda path: read(path) | off)
     found = methods.text(config, "tiny")
-    assert "Prompts were in the style plain (thinking is switched off)." in found
+    assert "Prompts used the style plain (thinking is switched off)." in found
 
 
 def parsed(text: str) -> dict[str, dict[str, str]]:

@@ -97,8 +97,8 @@ def truth(
 
     - It is above the text imitator's.
     - It is above the pair term of the own answers.
-    - It is still above that of the own answers once mean score, product of question and answer
-      term, log-probability and text imitator are made equal (`estimates.at_equal`).
+    - It is above the own answers' pair term after adjustment for mean score, product of question
+      and answer term, log-probability and text imitator (`estimates.at_equal`).
     - The log-probability of the gold answers leaves part of it unexplained.
 
     Pairs without log-probability are left out.

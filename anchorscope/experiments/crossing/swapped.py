@@ -64,7 +64,7 @@ class Swapped:
 
     @cached_property
     def right(self) -> np.ndarray:
-        """For each pair, bool [pairs]: True if both answers are right, False if both are wrong."""
+        """Whether the answers of each pair are right, bool [pairs]. Both have the same label."""
         return self.answers["label"].to_numpy(dtype=np.int64)[self.members[0]] == 0
 
     @property

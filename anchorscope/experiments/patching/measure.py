@@ -22,7 +22,7 @@ from anchorscope.passes.partners import Known, answered, known
 
 @dataclass(frozen=True)
 class Rule:
-    """What an arm requires of a partner, and the labels of the samples that get a partner."""
+    """Requirements on the partners of an arm, and the labels of the samples that get one."""
 
     turns: bool  # whether the sample's answer has the other label after the partner's question
     same_label: bool = True  # whether the partner's own answer has the sample's label
