@@ -28,6 +28,7 @@ from anchorscope.models import families, generation
 from anchorscope.models.families import Loaded
 from anchorscope.passes import planning, runner
 from anchorscope.passes.hooks import mask
+from anchorscope.passes.interventions import tensor_name
 from anchorscope.probes import probes
 from anchorscope.styles import CHAT
 
@@ -108,13 +109,12 @@ def _generated(
 
 def _measured(loaded: Loaded, table: pd.DataFrame) -> Result:
     plan = planning.plan(table, conditions={"knockout": {}}, batch_tokens=loaded.batch_tokens)
-    name = READOUT.replace("/", ".")
     return {
         (number, condition, layer): states[layer]
         for batch, tensors in runner.measure(loaded, plan, [READOUT])
         for condition in ("clean", "knockout")
         for place, number in enumerate(batch.samples)
-        for states in [tensors[f"{condition}.0/{name}"][place]]
+        for states in [tensors[tensor_name(condition, READOUT)][place]]
         for layer in range(len(states))
     }
 

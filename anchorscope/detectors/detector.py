@@ -16,7 +16,7 @@ from anchorscope.models import families, loading
 from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_of
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
-from anchorscope.passes.interventions import on
+from anchorscope.passes.interventions import on, tensor_name
 from anchorscope.probes.samples import layer_of_fold, median_layer, sigmoid
 from anchorscope.questions.questions import folded_text
 from anchorscope.storage.errors import AnchorscopeError
@@ -194,7 +194,7 @@ class Detector:
         if len(usable):
             samples = [planning.sample_of(row) for row in usable.to_dict("records")]
             plan = arrange(samples, on({}), batch_tokens=loaded.batch_tokens)
-            name = f"clean.0/{self.readout.replace('/', '.')}"
+            name = tensor_name("clean", self.readout)
             for batch, states in runner.measure(loaded, plan, [self.readout]):
                 ids = [samples[number].id for number in batch.samples]
                 logits[ids] = self.logits(states[name][:, self.layer])

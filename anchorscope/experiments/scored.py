@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from anchorscope.experiments.measured import COLUMNS
 from anchorscope.models.families import Loaded, positions
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Plan, Sample, arrange
-from anchorscope.passes.interventions import CLEAN, Intervention
+from anchorscope.passes.interventions import CLEAN, Intervention, tensor_name
 from anchorscope.passes.planning import sample_of
 from anchorscope.probes.stored import Stored
 from anchorscope.questions import prompts
@@ -97,20 +98,20 @@ class Cell:
         with Progress(total=total, unit="rows") as progress:
             for batch, tensors in runner.measure(self.loaded, plan, self.readouts):
                 ids = [plan.samples[number].id for number in batch.samples]
-                frames += [self._scored(name, states, ids) for name, states in tensors.items()]
+                for (one, draw), readout in product(batch.columns, self.readouts):
+                    states = tensors[tensor_name(one.name, readout, draw)]
+                    scored = self._scored(states, readout, ids)
+                    frames.append(scored.assign(condition=one.name, draw=draw))
                 progress.update(len(batch.rows))
         rows = stacked(frames, COLUMNS).drop(columns="n_tokens", errors="ignore")
         return rows.merge(_tokens(plan), how="left")[list(COLUMNS)]
 
-    def _scored(self, name: str, states: Tensor, ids: Sequence[str]) -> pd.DataFrame:
-        """Return a row per sample and layer, with its logit; `name` is like `clean.0/mlp.final`."""
-        drawn_as, _, place = name.partition("/")
-        condition, _, draw = drawn_as.rpartition(".")
-        readout = place.replace(".", "/")
+    def _scored(self, states: Tensor, readout: str, ids: Sequence[str]) -> pd.DataFrame:
+        """Return a row per sample and layer, with its logit."""
         s = self.probes.logits(states.transpose(0, 1).float(), readout, ids)
         wide = pd.DataFrame(s.T, index=pd.Index(ids, name="id"))
         long = wide.melt(var_name="layer", value_name="s", ignore_index=False)
-        return long.assign(condition=condition, draw=int(draw), readout=readout).reset_index()
+        return long.assign(readout=readout).reset_index()
 
     def _within_limits(self, sample: Sample) -> Sample:
         """Drop the prompts in `sample.others` that are too long, as the main run does."""

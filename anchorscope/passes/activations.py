@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from anchorscope.config.readouts import parse
 from anchorscope.passes import interventions
 from anchorscope.questions.fields import digest
 from anchorscope.storage import partial
@@ -89,7 +88,7 @@ def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
                 for token in row.passed.answer_tokens
             ]
             with partial.opened(path) as file:
-                values = file.get_tensor(f"{one.name}.0/outputs").numpy()
+                values = file.get_tensor(interventions.tensor_name(one.name, "outputs")).numpy()
             frame = pd.DataFrame(keys, columns=["id", "condition", "place", "exact"])
             frames.append(frame.assign(**dict(zip(QUANTITIES, values.T, strict=True))))
     return pd.concat(frames, ignore_index=True)
@@ -204,8 +203,7 @@ def read(
     from anchorscope.passes.features import StoredStates
 
     folder = Path(folder)
-    ((site, position),) = parse([readout])
-    name = f"{condition}.{draw}/{site}.{position}"
+    name = interventions.tensor_name(condition, readout, draw)
     one, where = interventions.REGISTRY[condition], read_parquet(folder / "index.parquet")
     partner = "crossed_partner" if one.prompt == interventions.CROSSED else "gold_partner"
     if one.prompt is not None and partner in where:

@@ -220,3 +220,8 @@ def cut(
 ) -> tuple[int, ...]:
     """Return the tokens that an intervention blocks. `key` seeds the random choice, if any."""
     return tuple(TOKENS[one.tokens](question_tokens, eq_tokens, key)) if one.tokens else ()
+
+
+def tensor_name(condition: str, what: str, draw: int = 0) -> str:
+    """Return the name of a tensor of a batch; `what` is a read-out, or `outputs`."""
+    return f"{condition}.{draw}/{what.replace('/', '.')}"

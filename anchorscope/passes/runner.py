@@ -18,6 +18,7 @@ from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes.batches import Batch, Drawn, Plan, by_length, narrowed
 from anchorscope.passes.hooks import mask, masked, recording
+from anchorscope.passes.interventions import tensor_name
 from anchorscope.storage.room import Room
 
 States = dict[str, torch.Tensor]
@@ -170,16 +171,17 @@ def _pass_batch(
 def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
     """Return `QUANTITIES` under conditions with `reads_outputs`. `last` is the LM head's input."""
     found, first = {}, first_passed(batch, head)
-    for drawn in batch.columns:
-        if not drawn[0].reads_outputs:
+    for one, draw in batch.columns:
+        if not one.reads_outputs:
             continue
         tokens = [
             # each token is predicted from the state of the token before it
             (number, token - 1 - first, batch.rows[number].passed.input_ids[token])
-            for number, token in _read_tokens(batch, drawn)
+            for number, token in _read_tokens(batch, (one, draw))
         ]
         rows, before, ids = families.moved(torch.tensor(tokens), last.device).unbind(1)
-        found[_name(drawn, "outputs")] = probabilities(loaded, last[rows, before], ids)
+        name = tensor_name(one.name, "outputs", draw)
+        found[name] = probabilities(loaded, last[rows, before], ids)
     return found
 
 
@@ -263,14 +265,12 @@ def _by_name(batch: Batch, pairs: Sequence[Pair], by_site: Mapping[str, torch.Te
     shape = len(batch.columns), len(batch.samples)
     columns = {site: states.unflatten(0, shape) for site, states in by_site.items()}
     return {
-        _name(drawn, f"{site}.{position}"): columns[site][number, :, :, positions.index(position)]
-        for number, drawn in enumerate(batch.columns)
+        tensor_name(one.name, f"{site}/{position}", draw): columns[site][
+            number, :, :, positions.index(position)
+        ]
+        for number, (one, draw) in enumerate(batch.columns)
         for site, position in pairs
     }
-
-
-def _name(drawn: Drawn, what: str) -> str:
-    return f"{drawn[0].name}.{drawn[1]}/{what}"
 
 
 def _flaws(states: torch.Tensor) -> torch.Tensor:
@@ -290,11 +290,11 @@ def _check(flaws: Mapping[str, torch.Tensor], batch: Batch) -> None:
 
 def _check_outputs(states: States, batch: Batch) -> None:
     """Refuse a batch if a token's log-probability is not finite."""
-    for drawn in batch.columns:
-        of_tokens = states.get(_name(drawn, "outputs"))
+    for one, draw in batch.columns:
+        of_tokens = states.get(tensor_name(one.name, "outputs", draw))
         if of_tokens is not None and not bool(of_tokens.isfinite().all()):
             token = int((~of_tokens.isfinite()).nonzero()[0, 0])
-            row = batch.rows[_read_tokens(batch, drawn)[token][0]]
+            row = batch.rows[_read_tokens(batch, (one, draw))[token][0]]
             raise not_finite("a token's log-probability is not finite", str(row))
 
 

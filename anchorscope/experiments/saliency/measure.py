@@ -19,7 +19,7 @@ from anchorscope.experiments.scored import Cell
 from anchorscope.models.families import not_finite
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed
-from anchorscope.passes.interventions import CLEAN, cut
+from anchorscope.passes.interventions import CLEAN, cut, tensor_name
 from anchorscope.probes import intervals
 from anchorscope.probes.samples import layer_of_fold, median_layer
 from anchorscope.storage.progress import Progress
@@ -99,7 +99,7 @@ def _passed(
     sources = _sources(cell, samples)
     frames = []
     for readout, layer in headlines.items():
-        states = found[f"clean.0/{readout.replace('/', '.')}"]
+        states = found[tensor_name("clean", readout)]
         s = cell.probes.logits(
             states.detach().transpose(0, 1).float(), readout, [one.id for one in samples]
         )
