@@ -40,15 +40,15 @@ EXAMPLES: dict[str, Examples] = {
     "plural": [((1,), ""), ((2,), "s")],
     "p_value": [((0.0351,), "p = 0.035"), ((0.0004,), "p < 0.001")],
     "evidence": [
-        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over the hardest text model or 0.6, "
-         "whichever is harder to beat, p < 0.001"),
+        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over the hardest text model, or over an "
+                           "AUC of 0.6 if that is harder to beat, p < 0.001"),
         (("interaction", TOLD), "pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001"),
         (("own_answer", TOLD), "pair term of wrong answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001"),
         (("truth", TOLD), "pair term of gold minus own wrong answers 0.52 logits [0.31, 0.70], "
          "120 pairs, p < 0.001"),
-        (("through_eq", TAKEN), "64 % [51, 78] taken, 120 pairs, p = 0.012"),
+        (("through_eq", TAKEN), "64 % [51, 78] removed, 120 pairs, p = 0.012"),
         (("through_eq", TAKEN | {"value": None, "p": None}), "120 pairs"),
     ],
     "verdict": [
@@ -56,21 +56,25 @@ EXAMPLES: dict[str, Examples] = {
          "separate scores (pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001)."),
         (("through_eq", TAKEN), "Of the pair term that general damage would leave, blocking the "
-         "exact question tokens takes about 64 %, significantly more than a fifth (64 % [51, 78] "
-         "taken, 120 pairs, p = 0.012); damage that hits the comparison more than the answer term "
-         "is not excluded."),
+                                "exact question tokens removes about 64 %, significantly more "
+                                "than a fifth (64 % [51, 78] removed, 120 pairs, p = 0.012); this "
+                                "does not exclude damage that hits the comparison more than the "
+                                "answer term."),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: that blocking the exact "
-         "question tokens takes more than a fifth of what general damage would leave of the pair "
-         "term (general damage may explain it; 120 pairs; "
-         "largest p of the conditions: 0.400)."),
+                                                              "question tokens removes more than "
+                                                              "a fifth of the pair term that "
+                                                              "general damage would leave "
+                                                              "(general damage may explain it; "
+                                                              "120 pairs; largest p of the "
+                                                              "claim's tests: 0.400)."),
         (("interaction", TOO_FEW), "Cannot be judged: whether the probe compares question and "
          "answer, instead of adding two separate scores (too few: 7 pairs, and at least 10 are "
          "needed)."),
     ],
     "short": [
-        (("through_eq", TAKEN), "yes: 64 % [51, 78] taken, 120 pairs, p = 0.012"),
+        (("through_eq", TAKEN), "yes: 64 % [51, 78] removed, 120 pairs, p = 0.012"),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}),
-         "not shown (general damage may explain it): 120 pairs; largest p of the conditions: "
+         "not shown (general damage may explain it): 120 pairs; largest p of the claim's tests: "
          "0.400"),
         (("truth", TOO_FEW), "too few: 7 pairs, and at least 10 are needed"),
         (("through_eq", BOUND), "cannot be judged, by design: the questions differ only in E_Q"),
@@ -86,14 +90,11 @@ EXAMPLES: dict[str, Examples] = {
         (([201, 205], [170]), "Pairs per line: 201 to 205 in the middle row, 170 in the lower "
          "row.")
     ],
-    "wrong_answers_shown": [
-        ((1, 4), "In 1 of 4 cells, the middle row shows wrong answers, because there are too few "
-         "pairs of right ones.")
-    ],
     "too_small": [
-        ((540, "rows", 0.11, 2500, 0.8), "With 540 rows, a signal is detectable (80 % power) only "
-         "if the probe's AUC is at least .11 above that of every text model. About 2,500 rows are "
-         "needed to detect a gain of .05."),
+        ((540, "rows", 0.11, 2500, 0.8), "With 540 rows and as many right as wrong answers, a "
+                                         "signal is detectable (80 % power) only if the probe's "
+                                         "AUC is at least .11 above that of every text model. "
+                                         "About 2,500 rows are needed to detect a gain of .05."),
         ((11, "rows", None, 2500, 0.8), "11 rows are too few to detect anything. About 2,500 rows "
          "are needed to detect a gain of .05."),
     ],
@@ -112,8 +113,8 @@ EXAMPLES: dict[str, Examples] = {
     "intervals": [((0.9, say.clustered), "Intervals: pointwise 90 % clustered bootstrap "
                    "intervals, probes held fixed.")],
     "not_measured": [((["A on B", "A on C"],), "Not measured: A on B; A on C.")],
-    "left_out": [(([12, 30], [900, 1000], "cell"), "Left out: 12 to 30 of 900 to 1,000 samples "
-                  "per cell.")],
+    "left_out": [(([12, 30], [900, 1000], "cell"), "Left out: 12 to 30 samples per cell, of 900 "
+                                                   "to 1,000.")],
     "no_answers": [
         ((0.031, [("refusal", 1110), ("unfinished", 20)]), "Non-answers left out: 3 % of the "
          "responses (refusal 1,110, unfinished 20)."),
@@ -126,11 +127,17 @@ EXAMPLES: dict[str, Examples] = {
         ((False,), "This row proves nothing on its own: pure noise can give the same picture."),
     ],
     "pathway_heading": [
-        (([("solid", "nothing blocked"), ("dashed", "all blocked")],), "This row can show that the "
-         "probe compares answer and question, not that it reads truth. Solid: nothing blocked; "
-         "dashed: all blocked."),
-        (([("solid", "nothing blocked")],), "This row can show that the probe compares answer and "
-         "question, not that it reads truth."),
+        (([("solid", "nothing blocked"), ("dashed", "all blocked")], 0, 4), "This row can show "
+         "that the probe compares answer and question, not that it reads truth. Solid: nothing "
+         "blocked; dashed: all blocked."),
+        (([("solid", "nothing blocked")], 1, 4), "This row can show that the probe compares "
+                                                 "answer and question, not that it reads truth. 1 "
+                                                 "of 4 cells shows wrong answers, because pairs "
+                                                 "of right ones are too few."),
+        (([("solid", "nothing blocked")], 2, 2), "Too few pairs of right answers, so this row "
+                                                 "shows wrong ones. It can show that they score "
+                                                 "higher after their own questions, not that the "
+                                                 "probe reads truth."),
     ],
     "truth_heading": [
         ((True,), "This row can show that gold answers (solid) have a larger pair term than "
@@ -160,18 +167,18 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "signal": [
         ((FOUND,), "The probe tells right from wrong answers better than text models: gain in AUC "
-         "0.52 [0.31, 0.70] over the hardest text model or 0.6, whichever is harder to beat, "
-         "p < 0.001, each sample scored at a layer chosen without that sample. At the "
-         "headline layer its AUC is 0.89 [0.86, 0.92], and the AUC of the hardest text model "
-         "(which reads question and response) is 0.71."),
+                   "0.52 [0.31, 0.70] over the hardest text model, or over an AUC of 0.6 if that "
+                   "is harder to beat, p < 0.001, each sample scored at a layer chosen without "
+                   "that sample. At the headline layer its AUC is 0.89 [0.86, 0.92], and the AUC "
+                   "of the hardest text model there (which reads question and response) is 0.71."),
         ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
          "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
-        ((WEAK,), "No signal: not significantly above .6 (gain in AUC 0.52 [0.31, "
-         "0.70] over the hardest text model or 0.6, whichever is harder to beat, p = 0.400, "
-         "each sample scored at a layer chosen without that sample). At the headline layer the "
-         "probe's AUC is 0.89 [0.86, 0.92], and the AUC of the hardest text model (which reads "
-         "question and response) is 0.71. Without a signal, nothing can be concluded from ΔP or "
-         "flips."),
+        ((WEAK,), "No signal: not significantly above .6. With each sample scored at a layer "
+                  "chosen without that sample: gain in AUC 0.52 [0.31, 0.70] over the hardest "
+                  "text model, or over an AUC of 0.6 if that is harder to beat, p = 0.400. At the "
+                  "headline layer the probe's AUC is 0.89 [0.86, 0.92], and the AUC of the "
+                  "hardest text model there (which reads question and response) is 0.71. Without "
+                  "a signal, nothing can be concluded from ΔP or flips."),
     ],
     "unseen": [((FOUND,), " No signal at 3 of 30 layers. Without a signal, nothing can be "
                 "concluded from ΔP or flips."), ((WEAK,), "")],
@@ -184,6 +191,7 @@ EXAMPLES: dict[str, Examples] = {
          + " For swaps, questions were paired by similar wording, not by "
          "relation."),
     ],
+    "pairs_of": [(({"n": 1},), "1 pair"), (({"n": 1200},), "1,200 pairs")],
     "counted": [((1,), "1 cell"), ((8,), "8 cells")],
     "measured": [
         ((8, 7200), "8 cells (each one model on one dataset) with 7,200 answers. In each cell, up "
@@ -194,12 +202,22 @@ EXAMPLES: dict[str, Examples] = {
               "model's own wrong answers higher after their own questions than after their "
               "partners' questions. This does not tell truth from likelihood.")],
     "missing": [
-        (("signal", "no", 1, 4), "Tested, but not shown: that the probe tells right from wrong "
-         "answers better than text models, in 1 of 4 cells"),
-        (("interaction", "too few", 2, 2), "Too few data to judge whether the probe compares "
-         "question and answer, instead of adding two separate scores, in all 2 cells"),
+        (("signal", "no", 8, 8), "Tested, but shown in none of the 8 cells: that the probe tells "
+                                 "right from wrong answers better than text models"),
+        (("signal", "no", 1, 4), "Tested, but not shown in 1 of 4 cells: that the probe tells "
+                                 "right from wrong answers better than text models"),
+        (("interaction", "too few", 2, 2), "Too few data in each of the 2 cells to judge whether "
+                                           "the probe compares question and answer, instead of "
+                                           "adding two separate scores"),
+        (("interaction", "too few", 1, 3), "Too few data in 1 of 3 cells to judge whether the "
+                                           "probe compares question and answer, instead of adding "
+                                           "two separate scores"),
+        (("through_eq", "by design", 2, 2), "Cannot be judged in any of the 2 cells: whether "
+                                            "blocking the exact question tokens removes more than "
+                                            "a fifth of the pair term that general damage would "
+                                            "leave"),
         (("signal", "not measured", 1, 1), "Cannot be judged: whether the probe tells right from "
-         "wrong answers better than text models, in 1 of 1 cell"),
+                                           "wrong answers better than text models"),
     ],
     "trained": [
         ((some,), f"{who} are small and know invented facts. For each fact, training determined "
@@ -216,17 +234,22 @@ EXAMPLES: dict[str, Examples] = {
          "the answer is wrong. Run “snakemake --cores all detectors” to write all samples to "
          "tables/*.samples.csv.")
     ],
+    "prompted": [
+        (("plain", 0, []), "plain"),
+        (("chat", 5, ["thinking is switched off"]), "chat (5 worked examples, thinking is switched "
+         "off)"),
+    ],
     "listed": [((["A"],), "A"), ((["A", "B", "C"],), "A, B and C")],
     "cells_left": [((1, 4, 12000, "0.2 GB"), "1 of 4 cells left to measure, with at most 12,000 "
                     "samples in all and about 0.2 GB of activations")],
     "rows_usable": [
         (("mine", 1900, 2000, "my.csv", "100 no question"), "mine: 1,900 of 2,000 rows of my.csv "
-         "are usable; left out: 100 no question"),
-        (("mine", 5, 5, "my.csv", ""), "mine: 5 of 5 rows of my.csv are usable"),
+                                                            "are used; left out: 100 no question"),
+        (("mine", 5, 5, "my.csv", ""), "mine: 5 of 5 rows of my.csv are used"),
     ],
     "no_folds": [
-        ((5, 1), "5 folds must share no subject, but the questions are all linked"),
-        ((5, 3), "5 folds must share no subject, but the questions form only 3 unlinked groups"),
+        ((5, 1), "5 folds must share no subject, but shared subjects connect all questions"),
+        ((5, 3), "5 folds must share no subject, but only 3 groups of questions share none"),
     ],
     "pairs": [
         (("mine", 120, None, None), "mine: the answers of about 120 pairs can be swapped"),
@@ -237,8 +260,8 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "labels_disagree": [(("mine", 30, 120), "mine: only 30 of 120 labels (25%) agree with the gold "
                          "answers of their rows")],
-    "labels_swapped": [((50, 60, 40, 60), "50 of 60 answers labelled 1 match a gold answer, and 40 "
-                        "of 60 labelled 0 match none")],
+    "labels_swapped": [((50, 60, 40, 60), "of 60 answers with label 1, 50 match a gold answer; of "
+                                          "60 with label 0, 40 match none")],
     "time_needed": [(("q", "5 min", "A"), "q: about 5 min, as measured on this machine (A)")],
     "batches_halved": [(("qwen", 98304), "qwen: batches of 98,304 tokens do not fit into memory, "
                         "so they are halved")],

@@ -105,7 +105,8 @@ def disk(config: Config, left: Iterable[StudyCell]) -> str:
     """Describe disk space for activations. Raise if space is short or the folder is read-only."""
     check_writable(config.results)
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
-    return f"the disk has room for the activations, about {gigabytes(need)}"
+    room = f"the disk has room for the activations, about {gigabytes(need)}"
+    return room if need else "no activations are left to write"
 
 
 def gigabytes(count: float) -> str:
@@ -283,7 +284,7 @@ def contradicted_labels(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     if right[wrong].mean() > 0.5 and right[~wrong].mean() < 0.5:
         matching, failing = right[wrong].sum(), (~right[~wrong]).sum()
         swapped = say.labels_swapped(matching, wrong.sum(), failing, (~wrong).sum())
-        what = f"{what}, {swapped}"
+        what = f"{what}; {swapped}"
         do = "1 and 0 look swapped: write 1 for a hallucinated answer and 0 for a right one"
     yield Finding("warning", "dataset", what, do, "label-or-popularity")
 

@@ -66,9 +66,7 @@ def chart(
         by_model(request),
         draw.paper_series(request.datasets),
         [delta_panel(curves(rows), say.delta_p_heading(bool(below))), *below],
-        notes.delta_p_caption(
-            request, rows, request.where, figure_pathway.verdict(swapped, judged, below)
-        ),
+        notes.delta_p_caption(request, rows, request.where, figure_pathway.verdict(judged, below)),
         title,
     )
 

@@ -56,11 +56,12 @@ def _looks() -> dict[str, str]:
     return dict(zip([CLEAN.name, *blocked_arms()], figure_panel.LOOKS, strict=False))
 
 
-def _comparison(lines: pd.DataFrame) -> str:
-    """Return the heading of the middle row, which explains the looks of its lines."""
+def _comparison(crossing: pd.DataFrame, lines: pd.DataFrame) -> str:
+    """Return the heading of the middle row: what it can show, and the looks of its lines."""
     drawn = set(lines.get("look", ()))
     looks = [(look, REGISTRY[arm].label) for arm, look in _looks().items() if look in drawn]
-    return str(say.pathway_heading(looks))
+    sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]
+    return str(say.pathway_heading(looks, sides.count("wrong"), len(sides)))
 
 
 def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
@@ -126,7 +127,7 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
     """Return both rows of panels, from labelled tables of crossing and claims at one read-out."""
     compared = pathway(crossing, claims)
     rows = (
-        (compared, list(_looks().values()), _comparison(compared), SIDES, LEAST_PAIRS),
+        (compared, list(_looks().values()), _comparison(crossing, compared), SIDES, LEAST_PAIRS),
         (
             truth(crossing, claims),
             ["solid", "dashed"],
@@ -150,7 +151,7 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
     ]
 
 
-def verdict(crossing: pd.DataFrame, claims: pd.DataFrame, drawn: Sequence[Panel]) -> list[str]:
+def verdict(claims: pd.DataFrame, drawn: Sequence[Panel]) -> list[str]:
     """Say in how many cells each claim holds, and how many pairs the panels `drawn` rest on."""
     counts = {}
     for claim in say.called:
@@ -162,7 +163,4 @@ def verdict(crossing: pd.DataFrame, claims: pd.DataFrame, drawn: Sequence[Panel]
     pairs = [row.rows.groupby(["model", "dataset", "quantity"])["n"].max() for row in drawn]
     if any(map(len, pairs)):
         sentences.append(say.pairs_shown(*pairs))
-    sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]
-    if wrong := sides.count("wrong"):
-        sentences.append(say.wrong_answers_shown(wrong, len(sides)))
     return sentences

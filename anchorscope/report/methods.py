@@ -23,6 +23,8 @@ from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import Summary, summary
 from anchorscope.statements import say
 from anchorscope.storage import provenance
+from anchorscope.storage.counts import BY_CHOICE
+from anchorscope.styles import style_of
 
 RESOURCES = Path(__file__).resolve().parents[2] / "resources" / "report"
 REFERENCES = RESOURCES / "references.bib"
@@ -137,19 +139,22 @@ def _entries() -> Iterator[tuple[str, str]]:
 
 
 def left_out(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return a dict of reason → number of sampled questions left out for it, largest first."""
+    """Return a dict of reason → number of samples lost for it, largest first (see `BY_CHOICE`)."""
     counts = Counter[str]()
     for reason, count in dropped:
-        counts[reason.removeprefix("no answer: ")] += count
+        if reason not in BY_CHOICE:
+            counts[reason.removeprefix("no answer: ")] += count
     return dict(counts.most_common())
 
 
 def _prompt(config: Config, model: str, datasets: Iterable[str]) -> str:
-    """Return a model's prompt style, and how its chat template treats thinking, if recorded."""
+    """Describe a model's prompts: style, worked examples, and how thinking is treated."""
     paths = [Path(config.root, "prompts", model, f"{dataset}.parquet") for dataset in datasets]
     records = [provenance.read(path) for path in paths if provenance.beside(path).is_file()]
     thinking = {record["thinking"] for record in records if record.get("thinking")}
-    return f"{config.models[model].prompt}{''.join(f' ({one})' for one in sorted(thinking))}"
+    style, examples = config.models[model].prompt, config.generation.few_shot_examples
+    shown = examples if style_of(style).shows_examples else 0
+    return str(say.prompted(style, shown, sorted(thinking)))
 
 
 def _described(config: Config, model: str) -> str:

@@ -27,8 +27,8 @@ def labelled(n: int, label: Any, **more: Any) -> list[dict[str, Any]]:
         (labelled(280, lambda right: 0), None, False),  # half of them agree
         (
             labelled(280, int),
-            "only 0 of 280 labels (0%) agree with the gold answers of their rows, 140 of 140 "
-            "answers labelled 1 match a gold answer, and 140 of 140 labelled 0 match none",
+            "only 0 of 280 labels (0%) agree with the gold answers of their rows; of 140 "
+            "answers with label 1, 140 match a gold answer; of 140 with label 0, 140 match none",
             True,
         ),
         (labelled(7, lambda right: 1, say="Ely"), "0 of 7 labels (0%)", False),

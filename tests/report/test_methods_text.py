@@ -16,6 +16,7 @@ from anchorscope.experiments.crossing.claims import ON_PAIRS
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.report import methods
 from anchorscope.statements import say, sentence
+from anchorscope.storage.counts import BEYOND_LIMIT
 from anchorscope.storage.files import read_csv, read_json, write_json
 from anchorscope.workflow.config import load
 
@@ -137,11 +138,12 @@ def test_what_was_not_run_is_not_told_as_run(tmp_path: Path) -> None:
     assert bare.count(f"not measured: {REASONS['not measured']} |") == 8 * len(ON_PAIRS)
 
 
-def test_questions_that_were_left_out_are_counted_by_reason(
+def test_questions_that_were_lost_are_counted_by_reason_and_those_left_out_by_choice_are_not(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dropped = [
         ("questions", "equal question folded", 39),
+        ("prompts", BEYOND_LIMIT, 378),
         ("answers", "no answer: refusal", 1200),
         ("measured", "too long", 3),
     ]

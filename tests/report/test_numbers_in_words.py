@@ -60,7 +60,7 @@ def evidence(row: dict[str, Any]) -> str:
     found = interval(row, "estimate", digits, unit)
     p = f", {say.p_value(row['p'])}"
     if row["verdict"] == "no":
-        p = f"; largest p of the conditions: {row['p']:.3f}"
+        p = f"; largest p of the claim's tests: {row['p']:.3f}"
     return f"{found}|{figures(row['n'])} pairs{p}"
 
 
@@ -96,8 +96,8 @@ def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> No
     beside, under, n = published["beside"], published["under"], figures(published["n"])
     expected.append(
         (
-            f"{beside:.1f} % of {n} samples flip if other question tokens are blocked, as many as "
-            f"the exact ones; under the knockout, {under:.1f} % of the same",
+            "if as many other question tokens are blocked as there are exact ones, "
+            f"{beside:.1f} % of {n} samples flip; under the knockout, {under:.1f} % of the same",
             [n],
         )
     )

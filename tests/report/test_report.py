@@ -221,7 +221,7 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page:
     assert f"In 3 of 4 cells that can be judged, {say.says['signal']}." in page.text
     missing = page.text.partition("What is missing")[2].partition("Cell by cell")[0]
     assert (
-        f"Tested, but not shown: that {say.says['signal']}, in 1 of 4 cells: second on hard ("
+        f"Tested, but not shown in 1 of 4 cells: that {say.says['signal']}: second on hard ("
         in missing
     )
     assert say.no_conclusion in missing
@@ -277,7 +277,10 @@ GLANCE = {
 """Claim → its column of the table at a glance."""
 
 
-BEGINS = {"no": "Tested, but not shown: that", "too few": "Too few data to judge whether"}
+BEGINS = {
+    "no": "Tested, but not shown in {} of 4 cells: that",
+    "too few": "Too few data in {} of 4 cells to judge whether",
+}
 """Verdict → the beginning of the sentence on what is missing."""
 
 
@@ -306,7 +309,8 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(tmp_path
         shown = f"In {judged.count('yes')} of {len(judged)} cell"
         assert (words in made) == ("yes" in verdicts) and (shown in made or words not in made)
         for verdict, begins in BEGINS.items():
-            assert (f"{begins} {words}, in " in missing) == (verdict in verdicts)
+            sentence = f"{begins.format(verdicts.count(verdict))} {words}"
+            assert (sentence in missing) == (verdict in verdicts)
     places = [f"{models[m]} on {datasets[d]}: " for m, d in CELLS]
     sentences = text.partition("Cell by cell")[2]
     starts = [sentences.index(place) for place in places] + [

@@ -130,7 +130,7 @@ def test_methods_say_what_the_verdict_of_a_claim_says(
             assert cell == f"{named}: {reason}"
         else:
             assert cell.startswith(expected) and (claim == "signal" or f"{row['n']:,}" in cell)
-            largest = "p = 0.400" if claim == "signal" else "largest p of the conditions: 0.400"
+            largest = "p = 0.400" if claim == "signal" else "largest p of the claim's tests: 0.400"
             assert ("p = 0.001" if verdict == "yes" else largest) in cell
 
 

@@ -223,6 +223,6 @@ def _judged(steps: Mapping[str, Estimate], about: Estimate, pairs: Pairs, least:
 def shortage(n: int, clusters: float, least: int, unit: str = "pairs") -> str:
     """Say what is missing: "12 pairs, and at least 50 are needed"; "" if nothing is missing."""
     if n < least:
-        return f"{n} {unit}, and at least {least} are needed"
+        return f"{n} {unit if n != 1 else unit.removesuffix('s')}, and at least {least} are needed"
     enough = clusters >= LEAST_CLUSTERS
     return "" if enough else f"{clusters:.3g} clusters, and at least {LEAST_CLUSTERS} are needed"

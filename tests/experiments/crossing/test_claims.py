@@ -237,7 +237,7 @@ def test_too_few_pairs_are_counted(n: int) -> None:
     found = claims.truth(wrong, gold)
     assert (found.verdict, found.reason) == (
         claims.TOO_FEW,
-        f"{n} pairs, and at least 50 are needed",
+        f"{n} pair{'s' if n != 1 else ''}, and at least 50 are needed",
     )
     assert np.isnan([found.p, found.estimate.low]).all()
     right = claims.interaction(gold)
