@@ -33,8 +33,7 @@ with stage(snakemake):
     rows = experiment.measure(cell, settings)
     write_parquet(rows, written)
     difference = scored.clean_difference(rows, read_parquet(given.scores))
-    passes = experiment.passes_a_sample(settings, chosen.draws, len(chosen.readouts))
-    counts = scored.counts(experiment.controls, answers, rows, cell.left_out, passes=passes)
+    counts = scored.counts(experiment.controls, answers, rows, cell.left_out)
     provenance.of_stage(
         snakemake, written, counts=counts, model=located, clean_score_difference=difference
     )

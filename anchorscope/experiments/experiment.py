@@ -48,11 +48,6 @@ Both return the rows of one read-out. `table` has the columns of the record. `pe
 columns `PER_SAMPLE`. Its values are from the headline layer, and NaN for samples that do not count.
 The calibration compares these values with the planted truth.
 """
-Passes = Callable[[Any, int, int], int]
-"""Function that returns how many passes one sample takes at most. Backward passes count, too.
-
-Its arguments are the settings, the number of random draws and the number of read-outs.
-"""
 PER_SAMPLE = ("id", "arm", "measure", "value", "control")
 
 
@@ -78,8 +73,6 @@ class Experiment:
     # whether it compares question and answer; only such experiments are measured in the null cells,
     # where they must find nothing
     follows_pair: bool = False
-    # None: one clean pass, and one for each intervention or, if it is drawn, for each of its draws
-    passes: Passes | None = None
 
     @property
     def package(self) -> str:
@@ -91,12 +84,6 @@ class Experiment:
         """Names of the controls."""
         names = (one.controlled_by for one in self.interventions)
         return tuple(dict.fromkeys(name for name in names if name))
-
-    def passes_a_sample(self, settings: Section, draws: int, readouts: int) -> int:
-        """Return the largest number of passes for a sample; see `Passes`."""
-        if self.passes is not None:
-            return self.passes(settings, draws, readouts)
-        return 1 + sum(draws if one.drawn else 1 for one in self.interventions)
 
     @property
     def measure(self) -> Measure:

@@ -147,21 +147,19 @@ def counts(
     controls: Collection[str],
     answers: pd.DataFrame,
     rows: pd.DataFrame,
-    left_out: Mapping[str, str] | None = None,
-    *,
-    passes: int,
+    left_out: Mapping[str, str],
 ) -> Counts:
     """Count the answers that an experiment used, and the samples of its controls.
 
     `left_out` is id → reason why the sample was not passed. All other samples that were not passed
-    lacked a partner or a control. `passes` is from `Experiment.passes_a_sample`.
+    lacked a partner or a control.
     """
-    passed, reasons = set(rows["id"]), left_out or {}
+    passed = set(rows["id"])
     dropped = Counter(
-        reasons.get(id_, NO_PARTNER) for id_ in answers["id"].astype(str) if id_ not in passed
+        left_out.get(id_, NO_PARTNER) for id_ in answers["id"].astype(str) if id_ not in passed
     )
     n_exact = answers.set_index(answers["id"].astype(str))["eq_tokens"].map(lambda of: len({*of}))
-    notes = {"passes a sample, at most": passes}
+    notes = {}
     for control in sorted({*controls} & {*rows["condition"]}):
         n_tokens = rows[rows["condition"] == control].groupby("id")["n_tokens"].min()
         few = n_tokens < n_exact.reindex(n_tokens.index)

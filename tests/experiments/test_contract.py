@@ -85,17 +85,6 @@ def test_rows_are_of_the_stored_probes_samples_at_the_read_outs_asked_for(
     assert not rows.duplicated(["id", "condition", "draw", "readout", "layer"]).any()
 
 
-def test_a_sample_takes_no_more_passes_than_the_record_says(
-    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
-) -> None:
-    said = experiment.passes_a_sample(experiment.settings(), experiment.draws or 2, len(READOUTS))
-    by_condition = len(rows[["condition", "draw"]].drop_duplicates())
-    if "gradients" not in experiment.needs:  # with gradients, conditions are read from one pass
-        assert by_condition <= said
-    notes = scored.counts(experiment.controls, small.answers, rows, passes=said).notes
-    assert notes["passes a sample, at most"] == said
-
-
 def test_a_long_experiment_may_measure_some_samples_only(
     experiment: Experiment, small: SmallCell
 ) -> None:
@@ -109,7 +98,7 @@ def test_a_long_experiment_may_measure_some_samples_only(
     assert cell.sampled(None) is cell and cell.sampled(1000) is cell
     rows = experiment.measure(replace(sampled, loaded=small.eager), experiment.settings(samples=10))
     assert {*rows["id"]} == {*sampled.samples}
-    counts = scored.counts(experiment.controls, small.answers, rows, sampled.left_out, passes=1)
+    counts = scored.counts(experiment.controls, small.answers, rows, sampled.left_out)
     assert counts.kept == 10 and counts.dropped == {"outside the sample": 38}
     table = of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)
     assert table["n_paired"].max() <= 10 < table["n"].max()
@@ -155,7 +144,7 @@ def test_a_control_with_fewer_tokens_than_the_exact_ones_never_counts(
         table = of_cell(experiment, small.products(experiment, some), BOOTSTRAP)
         values = per_sample(experiment, small.products(experiment, some))["value"]
         assert (table["n_paired"] > 0).any() == counts and values.notna().any() == counts
-    notes = scored.counts(experiment.controls, small.answers, few, passes=1).notes
+    notes = scored.counts(experiment.controls, small.answers, few, {}).notes
     assert sum(n for what, n in notes.items() if "fewer tokens" in what) > 0
 
 

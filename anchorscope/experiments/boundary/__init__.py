@@ -45,8 +45,6 @@ EXPERIMENT = Experiment(
     settings=Boundary,
     interventions=(KNOCKOUT, RANDOM),
     needs=("prompts", "floors"),
-    # one clean pass, one for each draw of the control, and one to answer with refusals allowed
-    passes=lambda settings, draws, readouts: 1 + draws + 1,
     columns=COLUMNS,
     views={"layers": "Questions that the model refuses once the prompt allows it"},
 )

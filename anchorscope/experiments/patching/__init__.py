@@ -67,7 +67,6 @@ EXPERIMENT = Experiment(
     interventions=(*ARMS.values(), RANDOM),
     draws=1,
     follows_pair=True,
-    passes=lambda settings, draws, readouts: 1 + len(settings.arms) + 1,  # one is the control
     columns=COLUMNS,
     views={
         "bars": "Predictions that flip when the exact question tokens are replaced",

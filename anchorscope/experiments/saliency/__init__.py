@@ -74,7 +74,6 @@ EXPERIMENT = Experiment(
     settings=Saliency,
     needs=("gradients", "floors"),
     interventions=(SALIENCY, RANDOM),
-    passes=lambda settings, draws, readouts: 1 + readouts,  # a backward pass per read-out
     columns=COLUMNS,
     views={"density": "Saliency from the question to the answer", "layers": "Saliency by layer"},
 )

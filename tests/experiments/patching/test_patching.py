@@ -73,7 +73,7 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
         expected = [float(of[one.positions["final"]].double().mean()) for of in states["resid"]]
         assert part.sort_values("layer")["s"].tolist() == pytest.approx(expected, abs=1e-5)
     more = pd.concat([answers, answers[:2].assign(id=["x", "y"])])
-    left_out = scored.counts(EXPERIMENT.controls, more, rows, passes=5).dropped
+    left_out = scored.counts(EXPERIMENT.controls, more, rows, {}).dropped
     assert left_out == {"no partner or no control": 2}
     assert set(left_out) <= BY_CHOICE  # however many they are, the rest is measured
 

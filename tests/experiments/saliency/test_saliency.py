@@ -96,7 +96,7 @@ def flow(products: Any, sample: Sample, tokens: Any) -> Any:
 def test_flows_are_those_of_one_row_at_a_time(checkpoint: Any, family: str, loss: Any) -> None:
     given = cell(loading.load(checkpoint(family, TOKENIZER[family]), attention="eager"))
     rows = measure.measure(given, Saliency(loss=loss))
-    assert scored.counts(EXPERIMENT.controls, given.answers, rows, passes=3).kept == 5
+    assert scored.counts(EXPERIMENT.controls, given.answers, rows, {}).kept == 5
     by_key = rows.set_index(["condition", "draw", "readout", "layer", "id"])
     read = [readout for readout in HEADLINES if readout != "resid/prompt_end"]
     assert {*rows["readout"]} == {*read}, "at the prompt's end no answer is read"
