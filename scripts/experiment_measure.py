@@ -8,7 +8,7 @@ with stage(snakemake):
     from anchorscope.experiments import scored
     from anchorscope.experiments.experiment import SampledSettings
     from anchorscope.experiments.registry import EXPERIMENTS
-    from anchorscope.probes import stored
+    from anchorscope.probes import samples, stored
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.rows
@@ -22,6 +22,7 @@ with stage(snakemake):
         answers,
         probes,
         readouts=chosen.readouts,
+        headlines=samples.headlines(read_parquet(given.scores), samples.in_order(answers)),
         seed=chosen.seed,
         draws=chosen.draws,
         prompts=read_parquet(given.prompts) if given.get("prompts") else None,
@@ -32,8 +33,5 @@ with stage(snakemake):
         cell = cell.sampled(settings.samples)
     rows = experiment.measure(cell, settings)
     write_parquet(rows, written)
-    difference = scored.clean_difference(rows, read_parquet(given.scores))
     counts = scored.counts(experiment.controls, answers, rows, cell.left_out)
-    provenance.of_stage(
-        snakemake, written, counts=counts, model=located, clean_score_difference=difference
-    )
+    provenance.of_stage(snakemake, written, counts=counts, model=located)

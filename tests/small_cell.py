@@ -15,7 +15,7 @@ from anchorscope.experiments.products import Products
 from anchorscope.experiments.scored import Cell
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning
-from anchorscope.probes import fitting, stored
+from anchorscope.probes import fitting, samples, stored
 from anchorscope.questions import prompts
 from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.jobs import write_scores
@@ -80,6 +80,7 @@ class SmallCell:
             self.answers,
             self.probes,
             READOUTS,
+            self.headlines,
             draws=experiment.draws or 2,
             prompts=prompts_of(self.answers) if "prompts" in experiment.needs else None,
         )
@@ -91,6 +92,11 @@ class SmallCell:
         model = deepcopy(self.loaded.model)
         model.set_attn_implementation("eager")
         return replace(self.loaded, model=model)
+
+    @property
+    def headlines(self) -> dict[str, int]:
+        """Read-out → headline layer."""
+        return samples.headlines(self.scores, samples.in_order(self.answers))
 
     @property
     def truth(self) -> pd.DataFrame:
@@ -120,3 +126,13 @@ def small_cell(loaded: Loaded, folder: Path) -> SmallCell:
     scores, floors = read_parquet(paths["scores"]), read_parquet(paths["floors"])
     probes = stored.read(paths["probes"])
     return SmallCell(loaded, folder, answers, scores, floors, probes)
+
+
+def clean_difference(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
+    """The largest change of a clean logit from the main run's `scores` to `rows`."""
+    keys = ["id", "readout", "layer"]
+    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
+    both = rows[rows["condition"] == "clean"].merge(
+        clean[[*keys, "s"]].astype({"readout": str}), on=keys, suffixes=("", "_main")
+    )
+    return float((both["s"] - both["s_main"]).abs().max())

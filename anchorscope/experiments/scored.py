@@ -36,6 +36,7 @@ class Cell:
     answers: pd.DataFrame  # samples measured in the main run
     probes: Stored  # fitted to these samples
     readouts: Sequence[str]  # such as `mlp/final`
+    headlines: Mapping[str, int]  # read-out → headline layer of the main run
     seed: int = 0  # seed of partners and random choices
     draws: int = 1  # draws of controls that choose tokens at random
     # the main run's table of prompts, for experiments that need `prompts`
@@ -167,13 +168,3 @@ def counts(
         notes[f"{control}: fewer tokens than the exact question tokens, not counted"] = few.sum()
     kept = len(answers) - dropped.total()
     return Counts(len(answers), kept, dict(dropped), {name: int(n) for name, n in notes.items()})
-
-
-def clean_difference(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
-    """Return the largest change of a clean logit from the main run's `scores` to `rows`."""
-    keys = ["id", "readout", "layer"]
-    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
-    both = rows[rows["condition"] == "clean"].merge(
-        clean[[*keys, "s"]].astype({"readout": str}), on=keys, suffixes=("", "_main")
-    )
-    return float((both["s"] - both["s_main"]).abs().max()) if len(both) else 0.0

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from figure_tables import caption
 from handmade import drawn
-from small_cell import READOUTS, SmallCell, prompts_of, small_cell
+from small_cell import READOUTS, SmallCell, clean_difference, prompts_of, small_cell
 from workflow import SHIPPED, merged
 
 import anchorscope.experiments
@@ -91,7 +91,9 @@ def test_a_long_experiment_may_measure_some_samples_only(
     if not issubclass(experiment.settings, SampledSettings):
         return
     prompts = prompts_of(small.answers)
-    cell = Cell(small.loaded, small.answers, small.probes, READOUTS, prompts=prompts)
+    cell = Cell(
+        small.loaded, small.answers, small.probes, READOUTS, small.headlines, prompts=prompts
+    )
     sampled = cell.sampled(10)
     assert len(sampled.samples) == 10 and {*sampled.samples} == {*cell.sampled(10).samples}
     assert {*sampled.left_out} == {*cell.samples} - {*sampled.samples}
@@ -105,7 +107,7 @@ def test_a_long_experiment_may_measure_some_samples_only(
 
 
 def test_its_own_clean_score_is_the_stored_one(rows: pd.DataFrame, small: SmallCell) -> None:
-    assert len(rows) and scored.clean_difference(rows, small.scores) < 1e-4
+    assert len(rows) and clean_difference(rows, small.scores) < 1e-4
 
 
 def test_the_table_has_the_columns_that_the_record_explains(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from small_cell import clean_difference
 from workflow import SHIPPED, TINY, call, counted, merged, said
 
 from anchorscope import Detector
@@ -87,10 +88,12 @@ def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path
     clone.build(picture, change=change)
     of_targets = {"experiment_table": 1, "picture": 2}
     assert clone.planned("patching", change=change) == of_targets
-    record = provenance.read(clone.results / "experiments/patching/tiny-llama/tiny-world.parquet")
+    rows = clone.results / "experiments/patching/tiny-llama/tiny-world.parquet"
+    record = provenance.read(rows)
     assert record["settings"]["settings"] == {"arms": ["placebo"]}
     assert record["settings"]["readouts"] == SHIPPED["readouts"]
-    assert record["clean_score_difference"] < 1e-4
+    scores = read_parquet(clone.results / "scores/tiny-llama/tiny-world.parquet")
+    assert clean_difference(read_parquet(rows), scores) < 1e-4
     assert any("fewer tokens" in note for note in record["counts"]["notes"])
 
 

@@ -20,8 +20,6 @@ from anchorscope.models.families import not_finite
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN, cut, tensor_name
-from anchorscope.probes import intervals
-from anchorscope.probes.samples import layer_of_fold, median_layer
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
@@ -56,7 +54,7 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
         AnchorscopeError: A gradient is not finite, or a pass fails as in `runner.measure`.
     """
     readouts = [one for one in cell.readouts if Pair.of(one).position in BEHIND_ANSWER]
-    headlines = {readout: headline(cell, readout) for readout in readouts}
+    headlines = {readout: cell.headlines[readout] for readout in readouts}
     samples = [*cell.samples.values()]
     tokens = max(1, cell.loaded.batch_tokens // GRAPH)
     plan = arrange(samples, [(CLEAN, 0)], batch_tokens=tokens, seed=cell.seed)
@@ -68,21 +66,6 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
             frames += chain(*room.run(batch.samples, batch.tokens, work))
             progress.update(len(batch.samples))
     return stacked(frames, COLUMNS).assign(loss=settings.loss)
-
-
-def headline(cell: Cell, readout: str) -> int:
-    """Return the headline layer of a read-out, chosen as in `samples.Readout.headline`."""
-    inner_auc = cell.probes.fitted[readout].inner_auc
-    if np.isfinite(inner_auc).all():
-        return median_layer(layer_of_fold(inner_auc))
-    # without inner folds, take the AUC of the samples outside each fold
-    clean = cell.score([*cell.samples.values()], ())
-    s = clean[clean["readout"] == readout].pivot(index="layer", columns="id", values="s")
-    fold = np.array([cell.folds[str(id_)] for id_ in s])
-    z = cell.answers.set_index(cell.answers["id"].astype(str))["label"][s.columns].to_numpy()
-    outside = [fold != k for k in range(fold.max() + 1)]
-    auc = [[intervals.auc(layer[some], z[some]) for some in outside] for layer in s.to_numpy()]
-    return median_layer(layer_of_fold(np.array(auc)))
 
 
 def _passed(

@@ -21,7 +21,7 @@ from anchorscope.styles import INSTRUCTION
 def cell_of(loaded: Any) -> scored.Cell:
     answers = answers_of(loaded.tokenizer, 4)
     probes, readouts = MeanProbes(list(answers["id"])), ["resid/final", "resid/prompt_end"]
-    return scored.Cell(loaded, answers, probes, readouts, prompts=prompts_of(answers))
+    return scored.Cell(loaded, answers, probes, readouts, {}, prompts=prompts_of(answers))
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])

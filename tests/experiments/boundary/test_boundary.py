@@ -45,7 +45,7 @@ def test_shares_of_refusals_are_those_worked_out_by_hand() -> None:
 def cell_of(loaded: Any, n: int = 4) -> scored.Cell:
     table = answers_of(loaded.tokenizer, n)
     probes: Any = MeanProbes(list(table["id"]))
-    return scored.Cell(loaded, table, probes, ["mlp/final"], prompts=prompts_of(table))
+    return scored.Cell(loaded, table, probes, ["mlp/final"], {}, prompts=prompts_of(table))
 
 
 def test_a_refusal_is_one_once_the_prompt_allows_it(

@@ -59,7 +59,7 @@ def test_the_control_replaces_as_many_tokens_outside(eq: set[int], key: int) -> 
 def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> None:
     loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = answers_of(loaded.tokenizer, 16)
-    cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"])
+    cell = scored.Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"], {})
     rows = measure.measure(cell, Patching())
     assert {"clean", "patch-matched", "patch-random"} <= {*rows["condition"]}
     samples, relation = cell.samples, answers.set_index("id")["relation"]

@@ -21,7 +21,6 @@ from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import random_tokens
-from anchorscope.probes import samples
 from anchorscope.probes.fitting import Fitted
 from anchorscope.probes.probes import Probes
 from anchorscope.probes.stored import Stored
@@ -51,7 +50,7 @@ def probes(ids: list[str]) -> Stored:
 def cell(loaded: Loaded, batch_tokens: int = 800) -> Cell:
     answers = answers_table(loaded.tokenizer).head(5).assign(label=np.arange(5) % 2)
     loaded = replace(loaded, batch_tokens=batch_tokens)
-    return Cell(loaded, answers, probes([*answers["id"]]), [*HEADLINES], draws=DRAWS)
+    return Cell(loaded, answers, probes([*answers["id"]]), [*HEADLINES], HEADLINES, draws=DRAWS)
 
 
 def literal(cell: Cell, sample: Sample, readout: str, loss: str) -> Any:
@@ -133,19 +132,13 @@ def test_nothing_depends_on_who_is_passed_together(llama: Loaded) -> None:
     pd.testing.assert_frame_equal(alone, together, atol=1e-5, rtol=1e-4)
 
 
-def test_without_inner_folds_the_layer_is_the_main_runs_choice(llama: Loaded) -> None:
-    given = cell(llama)
-    fitted = given.probes.fitted["mlp/final"]
-    blank = replace(fitted, inner_auc=np.full((LAYERS, 2), np.nan))
-    unknown = replace(given, probes=replace(given.probes, fitted={"mlp/final": blank}))
-    unknown = replace(unknown, readouts=["mlp/final"])
-    clean = unknown.score([*unknown.samples.values()], ())
-    # every question its own cluster, and the folds of the probes
-    scores = clean.assign(probe="clean", fold=clean["id"].map(unknown.folds), inner_auc=np.nan)
-    answers = given.answers.assign(question=given.answers["id"], subject=given.answers["id"])
-    (readout,) = samples.readouts(scores, samples.in_order(answers))
-    assert measure.headline(unknown, "mlp/final") == readout.headline
-    assert measure.headline(given, "mlp/final") == 3
+def test_a_few_samples_have_flows_up_to_the_main_runs_headline_layer(llama: Loaded) -> None:
+    headlines = {"mlp/final": 1, "attn/last_answer": 3}  # not those that the probes' AUCs choose
+    few = replace(cell(llama), readouts=[*headlines], headlines=headlines).sampled(2)
+    rows = measure.measure(few, Saliency(samples=2))
+    flows = rows[rows["condition"] == SALIENCY.name]
+    assert flows["id"].nunique() == 2
+    assert flows.groupby("readout")["layer"].max().to_dict() == headlines
 
 
 def test_a_gradient_that_is_not_finite_is_an_error(

@@ -44,7 +44,7 @@ def test_rows_say_which_layers_were_cut_and_all_of_them_score_as_the_knockout(
 ) -> None:
     loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = answers_table(loaded.tokenizer, CORPUS[:4])
-    cell = Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"])
+    cell = Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"], {})
     keys = ["id", "layer"]
     cut = cell.score([*cell.samples.values()], CUTS)
     rows = measure(cell, Windows(width=2 * LAYERS))
