@@ -19,7 +19,7 @@ from anchorscope.experiments.analysis import (
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.probes.bands import ANY, Means
-from anchorscope.probes.samples import sigmoid
+from anchorscope.probes.samples import effects_of
 
 LABELS = ("all", "0", "1")
 """Labels of the groups: all samples, right answers, wrong answers."""
@@ -45,20 +45,14 @@ def against_control(measured: MeasuredRows, name: str, control: str) -> Arm:
         share of the control's draws in which it flips. `contrast`: `flips` - `random`. `delta_p`:
         ΔP. `random_delta_p`: mean ΔP of the control's draws. `delta_p_contrast`: the difference.
     """
-    clean, exact = (measured.values(one)[0] for one in ("clean", name))
-    draws = measured.values(control)
-    flips = 1.0 * ((exact > 0) != (clean > 0))
-    random = ((draws > 0) != (clean > 0)).mean(axis=0)
-    counted = ~np.isnan(clean + exact + draws.sum(axis=0)) & measured.control_is_complete(control)
-    points, chance = _delta_p(exact, clean), _delta_p(draws, clean).mean(axis=0)
+    clean = measured.values("clean")[0]
+    exact, draws = (effects_of(clean, measured.values(one)) for one in (name, control))
+    counted = exact.measured & draws.measured & measured.control_is_complete(control)
+    flips, random = (one.flip.mean(axis=0) for one in (exact, draws))
+    points, chance = (one.delta_p.mean(axis=0) for one in (exact, draws))
     values = {"flips": flips, "random": random, "contrast": flips - random}
     values |= {"delta_p": points, "random_delta_p": chance, "delta_p_contrast": points - chance}
-    return Arm(counted, values)
-
-
-def _delta_p(s: np.ndarray, clean: np.ndarray) -> np.ndarray:
-    """Return ΔP in percentage points, from logits s under a condition and clean logits."""
-    return 100 * np.where(clean > 0, 1, -1) * (sigmoid(s) - sigmoid(clean))
+    return Arm(np.broadcast_to(counted, clean.shape), values)
 
 
 def table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -241,22 +241,21 @@ def _all_effects(scores: Scores) -> dict[str, Effects]:
     for one in interventions.REGISTRY.values():
         draws = [scores[key] for key in sorted(scores) if key[0] == one.name]
         if one.role != "clean" and draws:
-            effects[one.name] = _effects(scores[one.compared_with, 0], draws)
+            effects[one.name] = effects_of(scores[one.compared_with, 0], np.stack(draws))
     return effects
 
 
-def _effects(uncut: np.ndarray, moved: Sequence[np.ndarray]) -> Effects:
-    """Compare `moved`, one array [layers, n] of scores per draw, with `uncut` [layers, n]."""
-    s = np.stack(moved)
-    measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(uncut).any(0)
+def effects_of(uncut: np.ndarray, moved: np.ndarray) -> Effects:
+    """Compare scores `moved` [draws, layers, n] with `uncut` [layers, n]."""
+    measured = ~np.isnan(moved).any((0, 1)) & ~np.isnan(uncut).any(0)
     wrong = uncut > 0
     sign = np.where(wrong, 1.0, -1.0)
     return Effects(
         measured=measured,
-        s=s,
-        flip=((s > 0) != wrong) & measured,
-        delta_p=np.where(measured, 100 * sign * (sigmoid(s) - sigmoid(uncut)), 0.0),
-        delta_logit=np.where(measured, sign * (s - uncut), 0.0),
+        s=moved,
+        flip=((moved > 0) != wrong) & measured,
+        delta_p=np.where(measured, 100 * sign * (sigmoid(moved) - sigmoid(uncut)), 0.0),
+        delta_logit=np.where(measured, sign * (moved - uncut), 0.0),
     )
 
 

@@ -16,7 +16,7 @@ from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.probes.bands import Means
-from anchorscope.probes.samples import Readout
+from anchorscope.probes.samples import Readout, effects_of
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def unknown_of(measured: MeasuredRows) -> np.ndarray:
 
 def random(measured: MeasuredRows) -> np.ndarray:
     """Return bool [draws, layers, n]: whether a sample flips with random tokens blocked."""
-    return (measured.values(RANDOM.name) > 0) != (measured.values("clean")[0] > 0)
+    return effects_of(measured.values("clean")[0], measured.values(RANDOM.name)).flip
 
 
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:
