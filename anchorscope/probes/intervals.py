@@ -1,10 +1,11 @@
-"""Intervals: percentile bootstrap over clusters of samples, probes held fixed (see `bands`)."""
+"""Intervals: percentile bootstrap over clusters, probes held fixed (see `bands`); Student's t."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,16 @@ def ends(name: str, replicates: np.ndarray, level: float) -> dict[str, Any]:
     """Return the columns `<name>_low` and `<name>_high`, see `percentile`."""
     low, high = percentile(replicates, level)
     return {f"{name}_low": low, f"{name}_high": high}
+
+
+def by_t(value: Any, error: Any, freedom: Any, level: float) -> tuple[Any, Any, Any]:
+    """Return (low, high, p) by Student's t with `freedom` degrees of freedom.
+
+    `p` tests the null hypothesis "not above 0". It is twice the one-sided p, but never above 1.
+    """
+    width = error * stdtrit(freedom, (1 + level) / 2)
+    p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
+    return value - width, value + width, p
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:

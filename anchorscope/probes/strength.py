@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtr, stdtrit
 
 from anchorscope.probes import bands, intervals, samples
 from anchorscope.probes.intervals import ClusterDraws
@@ -108,10 +107,9 @@ def _margin(
     """Return the margin with the smallest ratio to its standard error, and the floor behind it."""
     error = np.fmax(margins[1:].std(0), 1e-9)  # a margin that never varies counts as certain
     value, freedom = margins[0], max(1, drawn.weights.shape[1] - 1)
-    width = error * stdtrit(freedom, (1 + level) / 2)
-    p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
+    low, high, p = intervals.by_t(value, error, freedom, level)
     hardest = np.nan_to_num(value / error, nan=-np.inf).argmin(0)
-    columns = {"": value, "_error": error, "_low": value - width, "_high": value + width, "_p": p}
+    columns = {"": value, "_error": error, "_low": low, "_high": high, "_p": p}
     found = {
         f"margin{end}": np.take_along_axis(one, hardest[None], axis=0)[0]
         for end, one in columns.items()

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from scipy.special import stdtr, stdtrit
 
-from anchorscope.probes.intervals import ratio
+from anchorscope.probes.intervals import by_t, ratio
 
 MEAN, QUESTION, ANSWER, PAIR = (
     np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 4
@@ -118,9 +117,7 @@ class Pairs:
             freedom = whole**2 / (variance**2 / freedom + trained**2 / (len(refits) - 1))
             variance = whole
         error = np.sqrt(variance)
-        width = error * stdtrit(freedom, (1 + self.level) / 2)
-        p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
-        return Estimate(value, error, value - width, value + width, p)
+        return Estimate(value, error, *by_t(value, error, freedom, self.level))
 
 
 def _sharing(*ids: np.ndarray) -> sparse.csr_array:
