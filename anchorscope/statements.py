@@ -39,10 +39,10 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def span(values: Iterable[float]) -> str:
+def span(values: Iterable[float], digits: int = 0) -> str:
     """Format the values of least and greatest magnitude: `900`, `812 to 1,000`, `−75 to −88`."""
     by_size = sorted(values, key=abs) or [0]
-    return " to ".join(dict.fromkeys(figures(end) for end in (by_size[0], by_size[-1])))
+    return " to ".join(dict.fromkeys(figures(end, digits) for end in (by_size[0], by_size[-1])))
 
 
 def environment(*folders: Path, autoescape: bool = False) -> Environment:

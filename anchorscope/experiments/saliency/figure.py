@@ -18,7 +18,7 @@ from anchorscope.figures.figure_picture import (
     by_model,
 )
 from anchorscope.figures.figure_style import Series
-from anchorscope.statements import say
+from anchorscope.statements import say, span
 
 GROUPS = {
     "Q": Series("Q-Anchored", draw.BLUE, [1, 0], None),
@@ -117,9 +117,6 @@ def _verdict(sums: pd.DataFrame) -> str:
     known = sums.dropna(subset=["auc"])
     if known.empty:
         return "No AUC: one group is empty." if len(sums) else ""
-    exact, random = (
-        " to ".join(dict.fromkeys(f"{end:.2f}" for end in (known[name].min(), known[name].max())))
-        for name in ("auc", "random_auc")
-    )
+    exact, random = (span(known[name], digits=2) for name in ("auc", "random_auc"))
     said = f"Summed over layers, saliency predicts the group with AUC {exact}"
     return f"{said} (random tokens: {random})."
