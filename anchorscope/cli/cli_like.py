@@ -6,7 +6,6 @@ of the prompts in the datasets with the longest prompts.
 """
 
 import gc
-import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, on
 from anchorscope.probes import fitting, scores
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.provenance import usage
 from anchorscope.storage.room import Room, tried
 from anchorscope.styles import CHAT, style_of
 from anchorscope.workflow import resources, trials
@@ -330,5 +330,5 @@ def _timed(call: Callable[[], int], device: torch.device) -> tuple[float, float]
     start = time.perf_counter()
     n = call()  # returns after its results are in main memory
     seconds = (time.perf_counter() - start) / n
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # on Linux
-    return seconds, (torch.cuda.max_memory_allocated(device) if on_gpu else 1024 * kilobytes) / 1e9
+    peak = torch.cuda.max_memory_allocated(device) if on_gpu else usage()["peak_memory_mib"] * 2**20
+    return seconds, peak / 1e9
