@@ -118,8 +118,6 @@ def in_words(checked: pd.DataFrame) -> str:
     return "\n".join(sentences)
 
 
-TABLES = ("controls", "curve", "crossing", "claims")
-"""Tables that show whether a null control makes false claims."""
 NULL_COLUMNS = {
     "control": "name of the control",
     "expectation": "why the claims in `forbids` would be false positives",
@@ -168,9 +166,10 @@ def null_controls(
     shuffled labels has no claims and no flips. It is judged by the probes fitted to these labels,
     and has a signal if `auc_shuffled_low` is above 0.6.
 
-    `nulls` maps the controls' names to their entries in the config. `tables` maps each name in
-    `TABLES` to a list with one table per control, in the order of `nulls`. The result has one row
-    per control and read-out, at the headline layer, with the columns `NULL_COLUMNS`.
+    `nulls` maps the controls' names to their entries in the config. `tables` maps `curve`,
+    `controls`, `crossing` and `claims` to lists with one table per control, in the order of
+    `nulls`. The result has one row per control and read-out, at the headline layer, with the
+    columns `NULL_COLUMNS`.
 
     Raises:
         AnchorscopeError: No probe learned shuffled labels.

@@ -52,7 +52,7 @@ def null_controls(job: Any) -> Made:
     """Determine whether the null controls make false claims."""
     given = job.input
     check_settings(given.curve)
-    kinds = {name: list(map(read_csv, given[name])) for name in requirements.TABLES}
+    kinds = {name: list(map(read_csv, paths)) for name, paths in given.items()}
     return {"table": requirements.null_controls(job.params.nulls, kinds)}, {}
 
 
