@@ -47,7 +47,8 @@ rule report_page:
             *[
                 f"tables/{figure}.{name}.csv"
                 for figure in cfg.targets
-                for name in ("detection", "detection-reads", "transfer")
+                for view in detection_views.VIEWS.values()
+                for name in view.tables
             ],
         ),
     message:

@@ -106,7 +106,7 @@ def _claims(config: Config, figure: str) -> list[dict[Any, Any]]:
 def _detection(config: Config, figure: str) -> list[str]:
     """Return sentences about the results of detection, or no sentence if it was not run."""
     root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
-    names = ("detection", "detection-reads", "transfer")
+    names = [name for view in VIEWS.values() for name in view.tables]
     paths = [root / "tables" / f"{figure}.{name}.csv" for name in names]
     if not all(path.is_file() for path in paths):
         return []
