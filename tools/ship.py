@@ -1,6 +1,5 @@
 """Copy the checkpoints that `retrain` made into `resources`, for new clones (`make ship`)."""
 
-import argparse
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,13 +51,9 @@ def present(path: Path) -> dict[str, str]:
 
 def main() -> None:
     """Ship the trained checkpoints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trained", type=Path, default=Path("results/models"))
-    parser.add_argument("--resources", type=Path, default=Path("resources/models"))
-    parser.add_argument("--config", type=Path, default=Path("config.yaml"))
-    chosen = parser.parse_args()
     try:
-        shipped = ship(chosen.trained, chosen.resources, present(chosen.config))
+        recipes = present(Path("config.yaml"))
+        shipped = ship(Path("results/models"), Path("resources/models"), recipes)
         print("shipped:", ", ".join(shipped))
     except AnchorscopeError as error:
         raise SystemExit(f"error: {error}") from None
