@@ -14,6 +14,7 @@ Each result is written to gpu.json as soon as it is measured.
 
 import gc
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -325,7 +326,7 @@ def generated(loaded: Loaded, table: pd.DataFrame) -> float:
 
 
 def _median(taken: Sequence[timing.Taken]) -> float:
-    return sorted(one.seconds for one in taken)[len(taken) // 2]
+    return statistics.median(one.seconds for one in taken)
 
 
 def operations(real: Real, plan: Plan) -> float:

@@ -22,7 +22,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
-from workloads import READOUT, SITE, Workload, hidden_states
+from workloads import READOUT, Workload, hidden_states, reading
 
 from anchorscope.models import families, generation
 from anchorscope.models.families import Loaded
@@ -133,7 +133,7 @@ def one_pass(loaded: Loaded, table: pd.DataFrame) -> States:
         rows = table.iloc[[*numbers, *numbers]]
         lengths = [len(ids) for ids in rows["input_ids"]]
         cuts = [()] * len(numbers) + [*rows["eq_tokens"]][len(numbers) :]
-        with _reading(loaded, range(len(families.layers(loaded))), list(rows["final"])) as seen:
+        with reading(loaded, range(len(families.layers(loaded))), list(rows["final"])) as seen:
             loaded.model.base_model(
                 input_ids=_padded(rows["input_ids"]).to(loaded.device),
                 attention_mask=_mask(loaded, lengths, cuts),
@@ -156,12 +156,12 @@ def literal(loaded: Loaded, table: pd.DataFrame, numbers: Sequence[int]) -> Stat
         ids = torch.tensor([row["input_ids"]]).to(loaded.device)
         length, finals = [ids.shape[1]], [row["final"]]
         clear, shut = (_mask(loaded, length, [cut]) for cut in ((), row["eq_tokens"]))
-        with _reading(loaded, every, finals) as seen:
+        with reading(loaded, every, finals) as seen:
             call(input_ids=ids)
         found |= {(number, "clean", layer): states[0].cpu() for layer, states in seen.items()}
         for deepest in every:
             masks = [shut if layer <= deepest else clear for layer in every]
-            with _reading(loaded, [deepest], finals) as seen, _masked(loaded, masks):
+            with reading(loaded, [deepest], finals) as seen, _masked(loaded, masks):
                 call(input_ids=ids)
             found[number, "knockout", deepest] = seen[deepest][0].cpu()
     return found
@@ -258,24 +258,6 @@ def _padded(rows: Iterable[Sequence[int]]) -> torch.Tensor:
     """Pad ids on the right, int64 [rows, longest]."""
     every = [torch.tensor(list(row)) for row in rows]
     return torch.nn.utils.rnn.pad_sequence(every, batch_first=True)
-
-
-@contextmanager
-def _reading(
-    loaded: Loaded, layers: Iterable[int], places: Sequence[int]
-) -> Iterator[dict[int, torch.Tensor]]:
-    """Collect MLP outputs [rows, width] by layer, at one token of each row, during passes."""
-    seen: dict[int, torch.Tensor] = {}
-    blocks, rows = families.layers(loaded), range(len(places))
-
-    def keep(layer: int, _: Any, __: Any, output: torch.Tensor) -> None:
-        seen[layer] = output[rows, places]
-
-    with torch.inference_mode(), ExitStack() as hooks:
-        for layer in layers:
-            block = families.part(loaded, blocks[layer], SITE)
-            hooks.callback(block.register_forward_hook(partial(keep, layer)).remove)
-        yield seen
 
 
 @contextmanager

@@ -6,7 +6,10 @@ A model has random weights, or is the model of `make first-model` if its product
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,17 +216,26 @@ def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _read(loaded: Loaded, ids: list[list[int]]) -> np.ndarray:
     """Read states [layers, rows, width] at each row's last token."""
-    seen: list[torch.Tensor] = []
-    rows, places = range(len(ids)), [len(row) - 1 for row in ids]
-    handles = [
-        families.part(loaded, block, SITE).register_forward_hook(
-            lambda _, __, output: seen.append(output[rows, places])
-        )
-        for block in families.layers(loaded)
-    ]
-    with torch.inference_mode():
-        padded = [torch.tensor(row) for row in ids]
-        loaded.model.base_model(torch.nn.utils.rnn.pad_sequence(padded, batch_first=True))
-    for handle in handles:
-        handle.remove()
-    return torch.stack(seen).numpy()
+    layers, places = range(len(families.layers(loaded))), [len(row) - 1 for row in ids]
+    padded = torch.nn.utils.rnn.pad_sequence([*map(torch.tensor, ids)], batch_first=True)
+    with reading(loaded, layers, places) as seen:
+        loaded.model.base_model(padded)
+    return torch.stack([*seen.values()]).numpy()
+
+
+@contextmanager
+def reading(
+    loaded: Loaded, layers: Iterable[int], places: Sequence[int]
+) -> Iterator[dict[int, torch.Tensor]]:
+    """Collect MLP outputs [rows, width] by layer, at one token of each row, during passes."""
+    seen: dict[int, torch.Tensor] = {}
+    blocks, rows = families.layers(loaded), range(len(places))
+
+    def keep(layer: int, _: Any, __: Any, output: torch.Tensor) -> None:
+        seen[layer] = output[rows, places]
+
+    with torch.inference_mode(), ExitStack() as hooks:
+        for layer in layers:
+            block = families.part(loaded, blocks[layer], SITE)
+            hooks.callback(block.register_forward_hook(partial(keep, layer)).remove)
+        yield seen
