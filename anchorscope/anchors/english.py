@@ -121,15 +121,17 @@ TWO_SPELLINGS = re.compile(
 NUMBER = re.compile(
     rf"{TWO_SPELLINGS.pattern}|{_DIGITS}(?:\s(?:hundred|thousand|[mb]illion)\b)?|{_SPELT}(?!\sof\b)"
 )
-_MONTH_NAME = "|".join(rf"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
+# A month in full, or shortened: "September", "Sep", "Sept".
+MONTH_NAME = "|".join(rf"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
+MONTH_NAME = MONTH_NAME.replace("(?:tember)", "(?:t|tember)")
 # "BC", "B.C.E.", also with spaces between the letters.
 _ERA = r"(?:\s(?:(?:bc|ad|ce|bp)e?\b|b\.\s?c\.(?:\s?e\.)?|a\.\s?d\.|c\.\s?e\.))"
 # A date in any order, a month, a year, a decade or a century; never a part of a longer number.
 DATE = re.compile(
     r"(?<!\d,)(?i:\b(?:\d{1,2}(?:st|nd|rd|th)?(?:\s?[–-]\s?|\s(?:to|and)\s))?"
-    rf"\b\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTH_NAME})\b\.?(?:,?\s\d{{3,4}})?"
-    rf"|\b(?:{_MONTH_NAME})\b\.?\s(?:the\s)?\d{{1,2}}(?:st|nd|rd|th)?\b(?:(?:,?\s|,)\d{{4}})?"
-    rf"|\b(?:early |late |mid[- ]?)?(?:{_MONTH_NAME})\b(?:\s\d{{4}})?|\b\d{{4}}-\d\d-\d\d\b"
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{MONTH_NAME})\b\.?(?:,?\s\d{{3,4}})?"
+    rf"|\b(?:{MONTH_NAME})\b\.?\s(?:the\s)?\d{{1,2}}(?:st|nd|rd|th)?\b(?:(?:,?\s|,)\d{{4}})?"
+    rf"|\b(?:early |late |mid[- ]?)?(?:{MONTH_NAME})\b(?:\s\d{{4}})?|\b\d{{4}}-\d\d-\d\d\b"
     rf"|\b(?:early |late |mid[- ]?)?(?:the )?\d{{1,2}}(?:st|nd|rd|th) century\b{_ERA}?"
     rf"|\b(?:early |late |mid[- ]?)?(?:\d{{1,3}}(?:,\d{{3}})+(?={_ERA})|\d{{3,4}}s?\b){_ERA}?)"
     r"(?!,\d)"

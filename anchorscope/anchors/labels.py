@@ -14,7 +14,13 @@ from itertools import chain, pairwise, product
 from unicodedata import category, normalize
 
 from anchorscope.anchors.answer_anchors import locate, trimmed
-from anchorscope.anchors.english import MONTHS, TWO_SPELLINGS, denial, without_quotations
+from anchorscope.anchors.english import (
+    MONTH_NAME,
+    MONTHS,
+    TWO_SPELLINGS,
+    denial,
+    without_quotations,
+)
 from anchorscope.anchors.spelling import SCALE, folded, keep_signs, respell
 from anchorscope.anchors.words import UNSPACED
 
@@ -22,8 +28,7 @@ MIN_CONTAINED = 3  # characters; a shorter gold (`US`, `no`, `W`) must be the wh
 MIN_IDEOGRAPHS = 2  # the same for Chinese and Japanese, whose names are short
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_NAMES = "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in MONTHS)
-_MONTH = rf"(?P<month>{_NAMES.replace('(?:tember)', 't?(?:ember)')})\b\.?"
+_MONTH = rf"(?P<month>{MONTH_NAME})\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?:(?:,?[\s-]|,)(?P<year>\d{4}))?"
 _DATES = (

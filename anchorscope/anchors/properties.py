@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from anchorscope.anchors import english
+from anchorscope.anchors.asking import question_word
 from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, Word, is_free
 
 LONGEST_NAME = 0.8  # largest share of a question's words in one phrase
@@ -43,7 +44,7 @@ def property_candidates(
 
 def _property_words(words: Sequence[Word], free: Collection[int]) -> set[int]:
     """Return the words after the question word, after `'s`, or before `of` or `for`."""
-    wh = _question_word(words)
+    wh = question_word(words)
     property_words = set() if wh is None else set(_phrase_after(words, free, wh))
     # "who is jack's mother" asks for a property, but "in assassin's creed" holds a title.
     begins = wh + 2 if wh is not None and words[wh].lower in ("who", "what") else 0
@@ -63,13 +64,6 @@ def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
         return False
     last = i + 1 == len(words)
     return last or words[i + 1].breaks or words[i + 1].function or i + 1 not in free
-
-
-def _question_word(words: Sequence[Word]) -> int | None:
-    """Return the opening question word's index, else the last one's, or None if there is none."""
-    places = [i for i, word in enumerate(words) if word.lower in english.WH]
-    opening = [i for i in places if i < 2 and all(w.function for w in words[:i])]
-    return next(iter(opening or places[-1:]), None)
 
 
 def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list[int]:

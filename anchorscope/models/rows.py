@@ -16,7 +16,7 @@ from anchorscope.config.settings import Config
 from anchorscope.models import answers
 from anchorscope.models.families import Loaded
 from anchorscope.questions import fields, prompts, questions
-from anchorscope.storage.counts import Counts, in_words
+from anchorscope.storage.counts import FOR_EXAMPLES, Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Around, style_of
 
@@ -92,7 +92,7 @@ def ask(
         pool, _ = question_rows(examples, source="the examples")
         return Asked(frame, questions.candidates(pool, frame, seed), counts)
     sampled, shots = questions.sample(frame, None, seed, hold_back=True)
-    held = {"held back for few-shot examples": len(frame) - len(sampled)}
+    held = {FOR_EXAMPLES: len(frame) - len(sampled)}
     return Asked(sampled, shots, added(counts, Counts(len(frame), len(sampled), held)))
 
 

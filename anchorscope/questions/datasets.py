@@ -10,7 +10,7 @@ import yaml
 
 from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import questions, reading, world
-from anchorscope.storage.counts import Counts, in_words
+from anchorscope.storage.counts import FOR_EXAMPLES, OUTSIDE_SAMPLE, Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 
 EXAMPLE_FIELDS = {
@@ -63,7 +63,7 @@ def prepare(
         rest = questions.candidates(_questions(same, few_shot["split"])[0], sampled, seed)
     outside = max(len(frame) - sample_size, 0)
     held_back = len(frame) - len(sampled) - outside
-    left_out = {"outside the sample": outside, "held back for few-shot examples": held_back}
+    left_out = {OUTSIDE_SAMPLE: outside, FOR_EXAMPLES: held_back}
     dropped = {**counts.dropped, **{reason: n for reason, n in left_out.items() if n > 0}}
     counts = Counts(counts.total, len(sampled), dropped, counts.notes)
     return Prepared(sampled, rest, counts, revision)

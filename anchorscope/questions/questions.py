@@ -13,7 +13,7 @@ from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT
 from anchorscope.questions.fields import NAMED, Fields, Row, RowCells, check_columns, digest
 from anchorscope.questions.folds import key, named
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import FOLDED, Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = {
@@ -89,7 +89,7 @@ def normalise(
             groups.setdefault(folded_text(entry["question"]), []).append(entry)
     entries = [entry for group in groups.values() for entry in _fold(group, notes)]
     if folded := sum(entry["folded"] for entry in entries):
-        dropped["equal question folded"] = folded
+        dropped[FOLDED] = folded
     frame = _frame({**entry, "split": split} for entry in entries)
     frame["component"] = named(list(frame["question"]), list(frame["subject"]))
     return frame, Counts(len(rows), len(frame), dict(dropped), dict(notes))

@@ -1,6 +1,6 @@
 """Single samples for the report: texts with marked spans, and P(wrong) at the headline layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from anchorscope.anchors import answer_anchors
 from anchorscope.config.settings import Config
-from anchorscope.probes import samples
+from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.report.cell_summary import Summary
 from anchorscope.storage.files import read_parquet
 
@@ -30,32 +30,20 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any
     """
     model, dataset = summary["model"], summary["dataset"]
     answering = config.models[model].answers_of or model
-    answers = samples.in_order(read_parquet(f"{config.root}/answers/{answering}/{dataset}.parquet"))
+    answers = read_parquet(f"{config.root}/answers/{answering}/{dataset}.parquet")
     prompts = read_parquet(f"{config.root}/prompts/{answering}/{dataset}.parquet").set_index("id")
     scores = _scores(f"{config.root}/scores/{model}/{dataset}.parquet", summary["readout"])
-    readout = next(iter(samples.readouts(scores, answers)))
-    layer, knockout = readout.headline, readout.effects["knockout"]
-    table = pd.DataFrame(
-        {
-            "model": model,
-            "dataset": dataset,
-            "id": answers["id"].astype(str),
-            "signal": summary["layer_signal"],
-            "label": answers["label"].astype(int),
-            "group": np.where(knockout.flip[0, layer], "Q", "A"),
-            "p": samples.sigmoid(readout.clean[layer]),
-            "p_knockout": samples.sigmoid(knockout.s[0, layer]),
-            "delta_p": knockout.delta_p[0, layer],
-        }
-    )
+    table = per_sample(scores, answers)[["id", "label", "group", "p", "delta_p"]]
+    predicted = np.where(table["p"] > 0.5, 1, -1)  # ΔP is about the class that is predicted clean
+    table["p_knockout"] = table["p"] + predicted * table["delta_p"] / 100
+    table = table.assign(model=model, dataset=dataset, signal=summary["layer_signal"])
     kinds = table["group"] + table["label"].astype(str)
     chosen = table.iloc[evenly(list(kinds), cap, config.seed)]
     chosen = chosen.sort_values("delta_p", kind="stable")
+    texts = answers.set_index("id", drop=False)
     return [
-        {**row, **_texts(of_row, prompts.loc[of_row["id"]])}
-        for row, of_row in zip(
-            chosen.to_dict("records"), answers.loc[chosen.index].to_dict("records"), strict=True
-        )
+        {**row, **_texts(texts.loc[row["id"]], prompts.loc[row["id"]])}
+        for row in chosen.to_dict("records")
     ]
 
 
@@ -94,7 +82,7 @@ def _scores(path: str, readout: str) -> pd.DataFrame:
     return pq.read_table(path, columns=COLUMNS, filters=filters).to_pandas()
 
 
-def _texts(row: Mapping[Any, Any], prompt: pd.Series) -> dict[str, Any]:
+def _texts(row: pd.Series, prompt: pd.Series) -> dict[str, Any]:
     """Return question and answer in pieces, and the gold answers."""
     golds = row.get("golds") or []
     start, end = int(prompt["question_start"]), int(prompt["question_end"])

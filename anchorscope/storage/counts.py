@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 BEYOND_LIMIT = "beyond the limit of this run"
 OUTSIDE_SAMPLE = "outside the sample"
+FOR_EXAMPLES = "held back for few-shot examples"
+FOLDED = "equal question folded"
 NO_PARTNER = "no partner or no control"
 NO_ANSWER = "no answer"  # an outcome of an answer, and the prefix of reasons to drop it
 UNSURE = "E_A not sure"  # note: kept answers with an uncertain E_A
 COPIED = "an example's answer again"  # note: kept answers that repeat a worked example's answer
 THOUGHT = "opens with thoughts"  # note: replies that open with the model's thoughts
 BY_CHOICE = frozenset((
-    BEYOND_LIMIT, OUTSIDE_SAMPLE, "held back for few-shot examples", "equal question folded",
-    NO_PARTNER,
+    BEYOND_LIMIT, OUTSIDE_SAMPLE, FOR_EXAMPLES, FOLDED, NO_PARTNER,
 ))  # fmt: skip
 """Reasons to leave rows out on purpose. These rows do not count as lost."""
 

@@ -114,6 +114,7 @@ def _answers(z: np.ndarray) -> pd.DataFrame:
         row |= {"subject": f"subject {i // 2}", "kind": "plain" if i % 3 else "odd <i>kind</i>"}
         rows.append(row)
     fixed = {"popularity": float("nan"), "from_user": False, "repeats_subject": False}
+    fixed["outcome"] = "right"
     return pd.DataFrame(rows).assign(relation="does", n_blocked=2, dropped=None, **fixed)
 
 
@@ -208,6 +209,16 @@ def test_samples_carry_their_scores_at_the_headline_layer(run: Config) -> None:
         assert row["group"] == ("A" if (row["p"] > 0.5) == (row["p_knockout"] > 0.5) else "Q")
     depths = [row["delta_p"] for row in rows]
     assert len(rows) == SAMPLES and depths == sorted(depths)
+
+
+def test_an_answer_without_scores_is_not_shown(tmp_path: Path) -> None:
+    run = finished(tmp_path / "results")
+    path = Path(run.root, "scores/first/easy.parquet")
+    scores = pd.read_parquet(path)
+    scores[scores["id"] != "row-001"].to_parquet(path)
+    cell = cell_summary.summary(run, "first", "easy", figure="pair")
+    shown = {row["id"] for row in report_samples.of_cell(run, cell, cap=SAMPLES)}
+    assert len(shown) == SAMPLES - 1 and "row-001" not in shown
 
 
 @pytest.mark.parametrize(("cap", "taken"), [(1, [1, 0, 0]), (7, [3, 2, 2]), (99, [9, 5, 2])])
