@@ -48,7 +48,7 @@ EXAMPLES: dict[str, Examples] = {
          "p < 0.001"),
         (("truth", TOLD), "pair term of gold minus own wrong answers 0.52 logits [0.31, 0.70], "
          "120 pairs, p < 0.001"),
-        (("through_eq", TAKEN), "64 % [51, 78] removed, 120 pairs, p = 0.012"),
+        (("through_eq", TAKEN), "64 % [51, 78] taken, 120 pairs, p = 0.012"),
         (("through_eq", TAKEN | {"value": None, "p": None}), "120 pairs"),
     ],
     "verdict": [
@@ -56,13 +56,13 @@ EXAMPLES: dict[str, Examples] = {
          "separate scores (pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001)."),
         (("through_eq", TAKEN), "Of the pair term that general damage would leave, blocking the "
-                                "exact question tokens removes about 64 %, significantly more "
-                                "than a fifth (64 % [51, 78] removed, 120 pairs, p = 0.012); this "
-                                "does not exclude damage that hits the comparison more than the "
-                                "answer term."),
+                                "exact question tokens takes about 64 %, significantly more than "
+                                "a fifth (64 % [51, 78] taken, 120 pairs, p = 0.012); this does "
+                                "not exclude damage that hits the comparison more than the answer "
+                                "term."),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: that blocking the exact "
-                                                              "question tokens removes more than "
-                                                              "a fifth of the pair term that "
+                                                              "question tokens takes more than a "
+                                                              "fifth of the pair term that "
                                                               "general damage would leave "
                                                               "(general damage may explain it; "
                                                               "120 pairs; largest p of the "
@@ -72,7 +72,7 @@ EXAMPLES: dict[str, Examples] = {
          "needed)."),
     ],
     "short": [
-        (("through_eq", TAKEN), "yes: 64 % [51, 78] removed, 120 pairs, p = 0.012"),
+        (("through_eq", TAKEN), "yes: 64 % [51, 78] taken, 120 pairs, p = 0.012"),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}),
          "not shown (general damage may explain it): 120 pairs; largest p of the claim's tests: "
          "0.400"),
@@ -173,10 +173,10 @@ EXAMPLES: dict[str, Examples] = {
                    "of the hardest text model there (which reads question and response) is 0.71."),
         ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
          "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
-        ((WEAK,), "No signal: not significantly above .6. With each sample scored at a layer "
-                  "chosen without that sample: gain in AUC 0.52 [0.31, 0.70] over the hardest "
-                  "text model, or over an AUC of 0.6 if that is harder to beat, p = 0.400. At the "
-                  "headline layer the probe's AUC is 0.89 [0.86, 0.92], and the AUC of the "
+        ((WEAK,), "No signal: not significantly above .6. Each sample was scored at a layer "
+                  "chosen without that sample (gain in AUC 0.52 [0.31, 0.70] over the hardest "
+                  "text model, or over an AUC of 0.6 if that is harder to beat, p = 0.400). At "
+                  "the headline layer the probe's AUC is 0.89 [0.86, 0.92], and the AUC of the "
                   "hardest text model there (which reads question and response) is 0.71. Without "
                   "a signal, nothing can be concluded from ΔP or flips."),
     ],
@@ -202,22 +202,23 @@ EXAMPLES: dict[str, Examples] = {
               "model's own wrong answers higher after their own questions than after their "
               "partners' questions. This does not tell truth from likelihood.")],
     "missing": [
-        (("signal", "no", 8, 8), "Tested, but shown in none of the 8 cells: that the probe tells "
-                                 "right from wrong answers better than text models"),
-        (("signal", "no", 1, 4), "Tested, but not shown in 1 of 4 cells: that the probe tells "
-                                 "right from wrong answers better than text models"),
+        (("signal", "no", 8, 8), "Although tested, it was not shown in any of the 8 cells that "
+                                 "the probe tells right from wrong answers better than text "
+                                 "models"),
+        (("signal", "no", 1, 4), "Although tested, it was not shown in 1 of 4 cells that the "
+                                 "probe tells right from wrong answers better than text models"),
         (("interaction", "too few", 2, 2), "Too few data in each of the 2 cells to judge whether "
                                            "the probe compares question and answer, instead of "
                                            "adding two separate scores"),
         (("interaction", "too few", 1, 3), "Too few data in 1 of 3 cells to judge whether the "
                                            "probe compares question and answer, instead of adding "
                                            "two separate scores"),
-        (("through_eq", "by design", 2, 2), "Cannot be judged in any of the 2 cells: whether "
-                                            "blocking the exact question tokens removes more than "
-                                            "a fifth of the pair term that general damage would "
+        (("through_eq", "by design", 2, 2), "It cannot be judged in any of the 2 cells whether "
+                                            "blocking the exact question tokens takes more than a "
+                                            "fifth of the pair term that general damage would "
                                             "leave"),
-        (("signal", "not measured", 1, 1), "Cannot be judged: whether the probe tells right from "
-                                           "wrong answers better than text models"),
+        (("signal", "not measured", 1, 1), "It cannot be judged whether the probe tells right "
+                                           "from wrong answers better than text models"),
     ],
     "trained": [
         ((some,), f"{who} are small and know invented facts. For each fact, training determined "
@@ -248,8 +249,10 @@ EXAMPLES: dict[str, Examples] = {
         (("mine", 5, 5, "my.csv", ""), "mine: 5 of 5 rows of my.csv are used"),
     ],
     "no_folds": [
-        ((5, 1), "5 folds must share no subject, but shared subjects connect all questions"),
-        ((5, 3), "5 folds must share no subject, but only 3 groups of questions share none"),
+        ((5, 1), "5 folds that share no subject are needed, but the questions form only 1 such "
+                 "group"),
+        ((5, 3), "5 folds that share no subject are needed, but the questions form only 3 such "
+                 "groups"),
     ],
     "pairs": [
         (("mine", 120, None, None), "mine: the answers of about 120 pairs can be swapped"),

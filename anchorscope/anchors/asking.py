@@ -26,12 +26,12 @@ def kind_of(answer: str) -> str:
 def question_word(words: Sequence[Word]) -> int | None:
     """Return the index of the question word, or None if there is none.
 
-    A question word among the first two words is preferred. Otherwise the last question word counts.
+    A word that opens the question, after at most one function word, is preferred: in "Doctor Who
+    first aired in what year", the question word is "what". Otherwise the last one counts.
     """
     places = [i for i, word in enumerate(words) if word.lower in WH]
-    if not places:
-        return None
-    return places[0] if places[0] < 2 else places[-1]
+    opening = [i for i in places if i < 2 and all(word.function for word in words[:i])]
+    return next(iter(opening or places[-1:]), None)
 
 
 def answer_kind(words: Sequence[Word]) -> str | None:

@@ -60,7 +60,8 @@ def _comparison(crossing: pd.DataFrame, lines: pd.DataFrame) -> str:
     """Return the heading of the middle row: what it can show, and the looks of its lines."""
     drawn = set(lines.get("look", ()))
     looks = [(look, REGISTRY[arm].label) for arm, look in _looks().items() if look in drawn]
-    sides = [_side(cell) for _, cell in crossing.groupby(["model", "dataset"])]
+    cells = (_side(cell) for _, cell in crossing.groupby(["model", "dataset"]))
+    sides = [side for side in cells if side]
     return str(say.pathway_heading(looks, sides.count("wrong"), len(sides)))
 
 

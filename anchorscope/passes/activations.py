@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from anchorscope.config.readouts import parse
 from anchorscope.passes import interventions
 from anchorscope.questions.fields import digest
 from anchorscope.storage import partial
@@ -203,6 +204,7 @@ def read(
     from anchorscope.passes.features import StoredStates
 
     folder = Path(folder)
+    parse([readout])
     name = interventions.tensor_name(condition, readout, draw)
     one, where = interventions.REGISTRY[condition], read_parquet(folder / "index.parquet")
     partner = "crossed_partner" if one.prompt == interventions.CROSSED else "gold_partner"

@@ -12,7 +12,7 @@ from anchorscope.anchors import question_anchors
 from anchorscope.anchors.labels import squad_normalise
 from anchorscope.anchors.words import SUBJECT
 from anchorscope.questions.fields import digest
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import EXAMPLES_SHOWN, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Around, Example, Style, style_of
 
@@ -197,5 +197,5 @@ def _counts(rows: Sequence[Mapping[str, Any]], examples: int) -> Counts:
     rules = Counter(f"found by {rule}" for r in rows for rule in sorted(set(r["eq_found_by"])))
     notes = dict(sorted(rules.items()))
     if examples:
-        notes["few-shot examples shown"] = examples
+        notes[EXAMPLES_SHOWN] = examples
     return Counts(len(rows), len(rows) - sum(dropped.values()), dict(dropped), notes)

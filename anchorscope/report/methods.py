@@ -23,8 +23,7 @@ from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import Summary, summary
 from anchorscope.statements import say
 from anchorscope.storage import provenance
-from anchorscope.storage.counts import BY_CHOICE
-from anchorscope.styles import style_of
+from anchorscope.storage.counts import BY_CHOICE, EXAMPLES_SHOWN
 
 RESOURCES = Path(__file__).resolve().parents[2] / "resources" / "report"
 REFERENCES = RESOURCES / "references.bib"
@@ -56,8 +55,8 @@ class About:
     datasets: Sequence[str]  # labels
     given: Sequence[str]  # labels of datasets whose rows contain the answers
     labelled: Sequence[str]  # labels of datasets whose rows say whether the answer is right
-    prompts: Sequence[str] = ()  # prompt styles; in brackets, how they treat thinking, if known
-    # reason → number of sampled questions that were left out for it, if known
+    prompts: Sequence[str] = ()  # prompt styles, see `say.prompted`
+    # reason → number of samples that were lost for it, if known
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -152,9 +151,9 @@ def _prompt(config: Config, model: str, datasets: Iterable[str]) -> str:
     paths = [Path(config.root, "prompts", model, f"{dataset}.parquet") for dataset in datasets]
     records = [provenance.read(path) for path in paths if provenance.beside(path).is_file()]
     thinking = {record["thinking"] for record in records if record.get("thinking")}
-    style, examples = config.models[model].prompt, config.generation.few_shot_examples
-    shown = examples if style_of(style).shows_examples else 0
-    return str(say.prompted(style, shown, sorted(thinking)))
+    shown = [record["counts"]["notes"].get(EXAMPLES_SHOWN, 0) for record in records]
+    examples = max(shown, default=0)
+    return str(say.prompted(config.models[model].prompt, examples, sorted(thinking)))
 
 
 def _described(config: Config, model: str) -> str:

@@ -10,6 +10,7 @@ OUTSIDE_SAMPLE = "outside the sample"
 FOR_EXAMPLES = "held back for few-shot examples"
 FOLDED = "equal question folded"
 NO_PARTNER = "no partner or no control"
+EXAMPLES_SHOWN = "few-shot examples shown"  # note: worked examples in the cell's prompts
 NO_ANSWER = "no answer"  # an outcome of an answer, and the prefix of reasons to drop it
 UNSURE = "E_A not sure"  # note: kept answers with an uncertain E_A
 COPIED = "an example's answer again"  # note: kept answers that repeat a worked example's answer

@@ -87,7 +87,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "noted: 3 empty golds left out",
         "flips, knockout 33.6 % of 1,000 samples",
         "of right answers 1.90 logits [1.52, 2.28], 210 pairs, p = 0.001). The probe scores",
-        "(80 % [64, 96] removed, 170 pairs, p = 0.001;",
+        "(80 % [64, 96] taken, 170 pairs, p = 0.001;",
         "p not corrected for the other cells of a figure",
     ):
         assert part in said

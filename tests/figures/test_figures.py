@@ -278,6 +278,10 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() ->
     assert counted in caption(spec)
     words = json.dumps(spec).replace('", "', " ")  # a heading is a list of lines
     assert "1 of 8 cells shows wrong answers, because pairs of right ones are too few." in words
+    pairs = crossing["quantity"].isin(["pair_right", "pair_wrong"])
+    crossing.loc[~few & pairs, "n"] = 2  # no other cell draws anything
+    words = json.dumps(draw(table_of(), crossing)).replace('", "', " ")
+    assert "Too few pairs of right answers, so this row shows wrong ones." in words
 
 
 @pytest.mark.parametrize(("datasets", "said"), [(DATASETS[:1], ""), (DATASETS, "at most ")])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from anchorscope.passes import activations
 from anchorscope.passes.features import StoredStates, at, reordered
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
@@ -56,6 +57,8 @@ def test_states_and_samples_that_are_in_no_file_are_refused(folder: Path) -> Non
         StoredStates.find(folder, "random.0/mlp.final", IDS)
     with pytest.raises(AnchorscopeError, match="holds the states of 1 samples, such as id 99"):
         StoredStates.find(folder, NAME, [*IDS, "id 99"])
+    with pytest.raises(AnchorscopeError, match="there is no read-out 'mlp/fina'"):
+        activations.read(folder, "mlp/fina", "clean")
 
 
 def test_reordered_features_come_in_the_order_asked_for(whole: torch.Tensor) -> None:

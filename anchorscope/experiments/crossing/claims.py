@@ -57,7 +57,7 @@ class Claim:
 
     verdict: str
     reason: str = ""  # why the claim fails or cannot be judged
-    p: float = np.nan  # largest p of the conditions; NaN if the claim cannot be judged
+    p: float = np.nan  # largest p of the claim's tests; NaN if the claim cannot be judged
     # the quantity that is reported for the claim, with its interval
     estimate: Estimate = field(default_factory=Estimate)
     steps: Mapping[str, Estimate] = field(default_factory=dict)  # condition → estimate

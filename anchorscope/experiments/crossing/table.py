@@ -70,7 +70,7 @@ CLAIMS = {
     **recurring("site", "position"),
     "claim": "`signal`, `interaction`, `own_answer`, `truth` or `through_eq`",
     "verdict": "`yes`, `no` (not shown), `too few`, `not measured` or `by design`",
-    "p": "the largest p-value of the claim's conditions; in a figure's table corrected for its "
+    "p": "the largest p-value of the claim's tests; in a figure's table corrected for its "
     "cells (Holm), not for the five claims",
     "estimate": "`signal`: AUC minus the hardest of 0.6 and the text models; `interaction`: P_R; "
     "`own_answer`: P_W; `truth`: P_G − P_W; `through_eq`: percent of λP that "
