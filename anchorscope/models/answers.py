@@ -19,7 +19,7 @@ from anchorscope.anchors import answer_anchors, labels, sentences, tokens
 from anchorscope.models import families, inputs
 from anchorscope.models.families import Loaded
 from anchorscope.models.generation import CONTEXT, Ending, Written, generate, settled
-from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
+from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt
 from anchorscope.storage.counts import COPIED, NO_ANSWER, THOUGHT, UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
@@ -318,7 +318,7 @@ def _empty(prompt: Prompt) -> dict[str, Any]:
         **{name: [] for name in ("input_ids", "gold_ids", "eq_tokens", "question_tokens")},
         "golds": list(row["answers"]) if row["answers"] is not None else [],
         "repeats_subject": False,
-        "from_user": given(row.get("response")),
+        "from_user": bool(pd.notna(row.get("response"))),
         "dropped": prompt.dropped,
     }
 
@@ -373,7 +373,7 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
 
 
 def _labelled_by_user(row: Mapping[str, Any]) -> bool:
-    return given(row.get("response")) and given(row.get("label"))
+    return bool(pd.notna(row.get("response")) and pd.notna(row.get("label")))
 
 
 def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts:

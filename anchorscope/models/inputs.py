@@ -58,12 +58,12 @@ class Reader:
 
     def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
         """Convert the prompt of each row (see `Prompt.row`), and mark unusable prompts."""
-        texts = [row["prompt"] for row in rows if not given(row["dropped"])]
+        texts = [row["prompt"] for row in rows if pd.isna(row["dropped"])]
         encodings, control = iter(self._encoded(texts)), control_tokens(self.tokenizer)
         markup = control | template_tokens(self.tokenizer)
         return [
             Prompt(row, dropped=str(row["dropped"]))
-            if given(row["dropped"])
+            if pd.notna(row["dropped"])
             else self._prompt(row, next(encodings), control, markup)
             for row in rows
         ]
@@ -123,7 +123,7 @@ class Reader:
 
     def _response(self, row: Mapping[str, Any], prompt: tokens.Encoded) -> tuple[int, ...] | None:
         """Return the token ids of the user's own response, or None without one."""
-        if not given(row.get("response")):
+        if pd.isna(row.get("response")):
             return None
         response = row["response"].lstrip().rstrip(" \t")
         if not response:
@@ -143,11 +143,6 @@ class Reader:
         text, _ = tokens.char_spans(self.tokenizer, fed, prompt.ids[-CONTEXT:])
         spelled, wanted = _visible(text), _visible(response)
         return spelled != wanted if len(fed) == len(ids) else not wanted.startswith(spelled)
-
-
-def given(value: Any) -> bool:
-    """Return whether a table's cell holds a value (not None, NaN or NA)."""
-    return value is not None and not pd.isna(value)
 
 
 def _visible(text: str) -> str:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from anchorscope.models.cache import WORTH_A_CALL, common, grouped, split
 from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
-
-NOISE_SAMPLES = 64
-"""Default number of samples that are measured under a condition of the role `noise`."""
 
 Drawn = tuple[Intervention, int]
 """An intervention, and the number of one of its draws."""
@@ -102,7 +100,7 @@ def arrange(
     *,
     batch_tokens: int,
     seed: int = 0,
-    noise_samples: Mapping[str, int] | None = None,
+    noise_samples: Mapping[str, int] = MappingProxyType({}),
 ) -> Plan:
     """Group the rows of samples into batches.
 
@@ -113,7 +111,7 @@ def arrange(
     `chosen` lists every draw of every intervention, `clean` included. Rows × padded length of a
     batch is at most `batch_tokens`, unless the batch holds a single sample. `seed` decides the
     random control's tokens. `noise_samples` maps the name of a `noise` intervention to the number
-    of samples that are measured under it. The default is `NOISE_SAMPLES`.
+    of samples that are measured under it. The default is all.
     """
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):
@@ -127,7 +125,7 @@ def arrange(
     batches.sort(key=lambda batch: -batch.length)
     for drawn in chosen:
         if drawn[0].own_batch:
-            most = (noise_samples or {}).get(drawn[0].name, NOISE_SAMPLES)
+            most = noise_samples.get(drawn[0].name, len(samples))
             some = range(min(len(samples), most))
             batches += _batches(samples, some, [drawn], batch_tokens, seed)
     counts = Counts(len(samples), len(samples))

@@ -151,8 +151,3 @@ def _newly_dropped(stage: dict[str, Any], before: Mapping[str, Any] | None) -> d
         what = f"{stage['in']} samples came in, but the stage before kept {before['kept']}"
         raise stale(what, beside(stage["product"]), "the product")
     return {**stage, "in": before["kept"], "dropped": dict(dropped - passed_on)}
-
-
-def check_funnel(product: str | Path, most: float) -> None:
-    """Refuse a product if its stages lost too many samples, see `check_drops`."""
-    check_drops(funnel(product), most, product)

@@ -13,7 +13,7 @@ from anchorscope.storage import locks, partial, provenance
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.storage.progress import Lines, Progress
 from anchorscope.storage.provenance import beside
-from anchorscope.storage.records import check_funnel
+from anchorscope.storage.records import check_drops, funnel
 
 log = logging.getLogger("anchorscope")
 
@@ -46,7 +46,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         most = config.get("most_dropped", 0.5)
         for path in inputs:
             if beside(path).is_file():
-                check_funnel(path, float(most))  # YAML reads 5e-1 as text
+                check_drops(funnel(path), float(most), path)  # YAML reads 5e-1 as text
         named = dict(snakemake.wildcards.items())
         named.pop("root", None)
         Progress.job = " ".join([snakemake.rule, *named.values()])

@@ -15,7 +15,7 @@ from anchorscope.questions import prompts, questions
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.records import check_drops, check_funnel, funnel
+from anchorscope.storage.records import check_drops, funnel
 from anchorscope.workflow.stage import stage
 
 
@@ -106,9 +106,9 @@ def test_losses_add_up_and_samples_passed_on_as_dropped_are_lost_once(tmp_path):
     ]  # fmt: skip
     assert [stage["dropped"] for stage in found[2:]] == [{"too long": 3}, {"too long": 3}]
     share = 1 - (1800 / 2000) * (30 / 50) * (24 / 30)
-    check_funnel(made, share)
+    check_drops(funnel(made), share, made)
     with pytest.raises(AnchorscopeError, match="lost"):
-        check_funnel(made, share - 0.001)
+        check_drops(funnel(made), share - 0.001, made)
 
 
 def test_samples_that_go_missing_between_two_stages_are_noticed(tmp_path):
