@@ -32,7 +32,7 @@ FOUND: dict[str, Any] = {
 BY_WORDING = FOUND | {"crossing": {"source": "wording"}}
 WEAK = FOUND | {
     "signal": False,
-    "claims": {"signal": TOLD | NOT_SHOWN | {"reason": "not significantly above .6"}},
+    "claims": {"signal": TOLD | NOT_SHOWN | {"reason": "the AUC is not significantly above .6"}},
 }
 Examples = list[tuple[tuple[Any, ...], str]]
 
@@ -55,11 +55,10 @@ EXAMPLES: dict[str, Examples] = {
         (("interaction", TOLD), "The probe compares question and answer, instead of adding two "
          "separate scores (pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001)."),
-        (("through_eq", TAKEN), "Of the pair term that general damage would leave, blocking the "
-                                "exact question tokens takes about 64 %, significantly more than "
-                                "a fifth (64 % [51, 78] taken, 120 pairs, p = 0.012); this does "
-                                "not exclude damage that hits the comparison more than the answer "
-                                "term."),
+        (("through_eq", TAKEN), "Blocking the exact question tokens takes more than a fifth of "
+                                "the pair term that general damage would leave (64 % [51, 78] "
+                                "taken, 120 pairs, p = 0.012); this does not exclude damage that "
+                                "hits the comparison more than the answer term."),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: that blocking the exact "
                                                               "question tokens takes more than a "
                                                               "fifth of the pair term that "
@@ -135,9 +134,9 @@ EXAMPLES: dict[str, Examples] = {
                                                  "of 4 cells shows wrong answers, because pairs "
                                                  "of right ones are too few."),
         (([("solid", "nothing blocked")], 2, 2), "Too few pairs of right answers, so this row "
-                                                 "shows wrong ones. It can show that they score "
-                                                 "higher after their own questions, not that the "
-                                                 "probe reads truth."),
+                                                 "shows wrong answers. It can show that these "
+                                                 "score higher after their own questions, not "
+                                                 "that the probe reads truth."),
     ],
     "truth_heading": [
         ((True,), "This row can show that gold answers (solid) have a larger pair term than "
@@ -173,12 +172,12 @@ EXAMPLES: dict[str, Examples] = {
                    "of the hardest text model there (which reads question and response) is 0.71."),
         ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
          "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
-        ((WEAK,), "No signal: not significantly above .6. Each sample was scored at a layer "
-                  "chosen without that sample (gain in AUC 0.52 [0.31, 0.70] over the hardest "
-                  "text model, or over an AUC of 0.6 if that is harder to beat, p = 0.400). At "
-                  "the headline layer the probe's AUC is 0.89 [0.86, 0.92], and the AUC of the "
-                  "hardest text model there (which reads question and response) is 0.71. Without "
-                  "a signal, nothing can be concluded from ΔP or flips."),
+        ((WEAK,), "No signal: the AUC is not significantly above .6. Each sample was scored at a "
+                  "layer chosen without that sample (gain in AUC 0.52 [0.31, 0.70] over the "
+                  "hardest text model, or over an AUC of 0.6 if that is harder to beat, p = "
+                  "0.400). At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and the "
+                  "AUC of the hardest text model there (which reads question and response) is "
+                  "0.71. Without a signal, nothing can be concluded from ΔP or flips."),
     ],
     "unseen": [((FOUND,), " No signal at 3 of 30 layers. Without a signal, nothing can be "
                 "concluded from ΔP or flips."), ((WEAK,), "")],
@@ -202,18 +201,17 @@ EXAMPLES: dict[str, Examples] = {
               "model's own wrong answers higher after their own questions than after their "
               "partners' questions. This does not tell truth from likelihood.")],
     "missing": [
-        (("signal", "no", 8, 8), "Although tested, it was not shown in any of the 8 cells that "
-                                 "the probe tells right from wrong answers better than text "
-                                 "models"),
-        (("signal", "no", 1, 4), "Although tested, it was not shown in 1 of 4 cells that the "
-                                 "probe tells right from wrong answers better than text models"),
-        (("interaction", "too few", 2, 2), "Too few data in each of the 2 cells to judge whether "
+        (("signal", "no", 8, 8), "In each of the 8 cells, the test did not show that the probe "
+                                 "tells right from wrong answers better than text models"),
+        (("signal", "no", 1, 4), "In 1 of 4 cells, the test did not show that the probe tells "
+                                 "right from wrong answers better than text models"),
+        (("interaction", "too few", 2, 2), "In each of the 2 cells, data are too few to judge "
+                                           "whether the probe compares question and answer, "
+                                           "instead of adding two separate scores"),
+        (("interaction", "too few", 1, 3), "In 1 of 3 cells, data are too few to judge whether "
                                            "the probe compares question and answer, instead of "
                                            "adding two separate scores"),
-        (("interaction", "too few", 1, 3), "Too few data in 1 of 3 cells to judge whether the "
-                                           "probe compares question and answer, instead of adding "
-                                           "two separate scores"),
-        (("through_eq", "by design", 2, 2), "It cannot be judged in any of the 2 cells whether "
+        (("through_eq", "by design", 2, 2), "In each of the 2 cells, it cannot be judged whether "
                                             "blocking the exact question tokens takes more than a "
                                             "fifth of the pair term that general damage would "
                                             "leave"),
@@ -249,10 +247,10 @@ EXAMPLES: dict[str, Examples] = {
         (("mine", 5, 5, "my.csv", ""), "mine: 5 of 5 rows of my.csv are used"),
     ],
     "no_folds": [
-        ((5, 1), "5 folds that share no subject are needed, but the questions form only 1 such "
-                 "group"),
-        ((5, 3), "5 folds that share no subject are needed, but the questions form only 3 such "
-                 "groups"),
+        ((5, 1), "5 folds that share no subject are needed, but the questions cannot be split "
+                 "without sharing one"),
+        ((5, 3), "5 folds that share no subject are needed, but without sharing one the questions "
+                 "can be split into only 3 groups"),
     ],
     "pairs": [
         (("mine", 120, None, None), "mine: the answers of about 120 pairs can be swapped"),

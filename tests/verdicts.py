@@ -48,8 +48,6 @@ def said_of(row: Mapping[Any, Any]) -> tuple[str, list[str]]:
     claim, verdict, reason = row["claim"], row["verdict"], row["reason"]
     words = say.says[claim]
     made = sentence(words)
-    if claim == "through_eq" and not pd.isna(row["estimate"]):
-        made = f"blocking the exact question tokens takes about {row['estimate']:.0f} %,"
     forms = {"yes": made, "no": f"Not shown: that {words} ("}
     forms["untold"] = f"Cannot be judged: whether {words} ("
     if claim == "signal":

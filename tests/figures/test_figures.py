@@ -281,7 +281,7 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() ->
     pairs = crossing["quantity"].isin(["pair_right", "pair_wrong"])
     crossing.loc[~few & pairs, "n"] = 2  # no other cell draws anything
     words = json.dumps(draw(table_of(), crossing)).replace('", "', " ")
-    assert "Too few pairs of right answers, so this row shows wrong ones." in words
+    assert "Too few pairs of right answers, so this row shows wrong answers." in words
 
 
 @pytest.mark.parametrize(("datasets", "said"), [(DATASETS[:1], ""), (DATASETS, "at most ")])

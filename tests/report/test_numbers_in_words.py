@@ -96,8 +96,8 @@ def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> No
     beside, under, n = published["beside"], published["under"], figures(published["n"])
     expected.append(
         (
-            "if as many other question tokens are blocked as there are exact ones, "
-            f"{beside:.1f} % of {n} samples flip; under the knockout, {under:.1f} % of the same",
+            f"{beside:.1f} % of {n} samples flip if other question tokens, equal in number to the "
+            f"exact ones, are blocked; under the knockout, {under:.1f} % of the same",
             [n],
         )
     )

@@ -231,7 +231,7 @@ def test_a_cap_is_spread_evenly_and_small_groups_stay_whole(cap: int, taken: lis
 def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page: Page) -> None:
     assert f"In 3 of 4 cells that can be judged, {say.says['signal']}." in page.text
     missing = page.text.partition("What is missing")[2].partition("Cell by cell")[0]
-    begins = f"Although tested, it was not shown in 1 of 4 cells that {say.says['signal']}"
+    begins = f"In 1 of 4 cells, the test did not show that {say.says['signal']}"
     assert f"{begins}: second on hard (" in missing
     assert say.no_conclusion in missing
     for row in rows_of(report.build(run).replace("\u00a0", " "), "glance"):
@@ -287,8 +287,8 @@ GLANCE = {
 
 
 BEGINS = {
-    "no": "Although tested, it was not shown in {} of 4 cells that",
-    "too few": "Too few data in {} of 4 cells to judge whether",
+    "no": "In {} of 4 cells, the test did not show that",
+    "too few": "In {} of 4 cells, data are too few to judge whether",
 }
 """Verdict → the beginning of the sentence on what is missing."""
 

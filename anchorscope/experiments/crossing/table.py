@@ -145,7 +145,9 @@ def _signal(analysis: Analysis) -> Claim:
         return Claim(claims.TOO_FEW, few, n=n, clusters=clusters)
     made = strength["signal"]
     above = f"the text model `{hardest}`" if hardest in FLOORS else hardest
-    verdict, reason = (claims.YES, "") if made else (claims.NO, f"not significantly above {above}")
+    verdict, reason = (
+        (claims.YES, "") if made else (claims.NO, f"the AUC is not significantly above {above}")
+    )
     return Claim(verdict, reason, float(margin.p), margin, n=n, clusters=clusters)
 
 

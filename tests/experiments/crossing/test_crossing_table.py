@@ -292,7 +292,7 @@ def known(told: float) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("told", "verdict", "reason"),
-    [(0.0, "yes", ""), (2.0, "no", "not significantly above the text model `text`")],
+    [(0.0, "yes", ""), (2.0, "no", "the AUC is not significantly above the text model `text`")],
 )
 def test_the_signal_is_judged_against_what_is_hardest_to_beat(
     told: float, verdict: str, reason: str
