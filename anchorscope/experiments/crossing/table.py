@@ -143,11 +143,9 @@ def _signal(analysis: Analysis) -> Claim:
         return Claim(claims.TOO_FEW, "the AUC has no interval", n=n, clusters=clusters)
     if few := claims.shortage(n, clusters, claims.LEAST_CLUSTERS, "samples"):
         return Claim(claims.TOO_FEW, few, n=n, clusters=clusters)
-    made = strength["signal"]
     above = f"the text model `{hardest}`" if hardest in FLOORS else hardest
-    verdict, reason = (
-        (claims.YES, "") if made else (claims.NO, f"the AUC is not significantly above {above}")
-    )
+    reason = "" if strength["signal"] else f"the AUC is not significantly above {above}"
+    verdict = claims.NO if reason else claims.YES
     return Claim(verdict, reason, float(margin.p), margin, n=n, clusters=clusters)
 
 
