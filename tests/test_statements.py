@@ -55,14 +55,14 @@ EXAMPLES: dict[str, Examples] = {
         (("interaction", TOLD), "The probe compares question and answer, instead of adding two "
          "separate scores (pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001)."),
-        (("through_eq", TAKEN), "Blocking the exact question tokens takes more than a fifth of "
-                                "the pair term that general damage would leave (64 % [51, 78] "
+        (("through_eq", TAKEN), "Blocking the exact question tokens makes the pair term more than "
+                                "a fifth smaller than general damage alone would (64 % [51, 78] "
                                 "taken, 120 pairs, p = 0.012); this does not exclude damage that "
                                 "hits the comparison more than the answer term."),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: that blocking the exact "
-                                                              "question tokens takes more than a "
-                                                              "fifth of the pair term that "
-                                                              "general damage would leave "
+                                                              "question tokens makes the pair "
+                                                              "term more than a fifth smaller "
+                                                              "than general damage alone would "
                                                               "(general damage may explain it; "
                                                               "120 pairs; largest p of the "
                                                               "claim's tests: 0.400)."),
@@ -172,12 +172,12 @@ EXAMPLES: dict[str, Examples] = {
                    "of the hardest text model there (which reads question and response) is 0.71."),
         ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
          "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
-        ((WEAK,), "No signal: the AUC is not significantly above .6. Each sample was scored at a "
-                  "layer chosen without that sample (gain in AUC 0.52 [0.31, 0.70] over the "
-                  "hardest text model, or over an AUC of 0.6 if that is harder to beat, p = "
-                  "0.400). At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and the "
-                  "AUC of the hardest text model there (which reads question and response) is "
-                  "0.71. Without a signal, nothing can be concluded from ΔP or flips."),
+        ((WEAK,), "No signal: the AUC is not significantly above .6. Gain in AUC 0.52 [0.31, "
+                  "0.70] over the hardest text model, or over an AUC of 0.6 if that is harder to "
+                  "beat, p = 0.400; each sample was scored at a layer chosen without that sample. "
+                  "At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and the AUC of the "
+                  "hardest text model there (which reads question and response) is 0.71. Without "
+                  "a signal, nothing can be concluded from ΔP or flips."),
     ],
     "unseen": [((FOUND,), " No signal at 3 of 30 layers. Without a signal, nothing can be "
                 "concluded from ΔP or flips."), ((WEAK,), "")],
@@ -212,9 +212,9 @@ EXAMPLES: dict[str, Examples] = {
                                            "the probe compares question and answer, instead of "
                                            "adding two separate scores"),
         (("through_eq", "by design", 2, 2), "In each of the 2 cells, it cannot be judged whether "
-                                            "blocking the exact question tokens takes more than a "
-                                            "fifth of the pair term that general damage would "
-                                            "leave"),
+                                            "blocking the exact question tokens makes the pair "
+                                            "term more than a fifth smaller than general damage "
+                                            "alone would"),
         (("signal", "not measured", 1, 1), "It cannot be judged whether the probe tells right "
                                            "from wrong answers better than text models"),
     ],
@@ -228,10 +228,10 @@ EXAMPLES: dict[str, Examples] = {
                    "without that sample. The p-values are corrected for the cells of the figure "
                    "(Holm).")],
     "samples_shown": [
-        (([200], [812, 900]), "This page holds 200 of 812 to 900 samples per cell, chosen evenly "
-         "over group and label. All numbers are at the headline layer; p is the probability that "
-         "the answer is wrong. Run “snakemake --cores all detectors” to write all samples to "
-         "tables/*.samples.csv.")
+        (([200], [812, 900]), "This page holds 200 samples per cell, of 812 to 900, chosen evenly "
+                              "over group and label. All numbers are at the headline layer; p is "
+                              "the probability that the answer is wrong. Run “snakemake --cores "
+                              "all detectors” to write all samples to tables/*.samples.csv.")
     ],
     "prompted": [
         (("plain", 0, []), "plain"),
@@ -249,8 +249,8 @@ EXAMPLES: dict[str, Examples] = {
     "no_folds": [
         ((5, 1), "5 folds that share no subject are needed, but the questions cannot be split "
                  "without sharing one"),
-        ((5, 3), "5 folds that share no subject are needed, but without sharing one the questions "
-                 "can be split into only 3 groups"),
+        ((5, 3), "5 folds that share no subject are needed, but the questions can be split into "
+                 "only 3 groups that share none"),
     ],
     "pairs": [
         (("mine", 120, None, None), "mine: the answers of about 120 pairs can be swapped"),
