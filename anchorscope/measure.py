@@ -153,7 +153,7 @@ class Measured:
             given=[dataset] if self.given else [],
             labelled=[dataset] if self.labelled else [],
             prompts=[self.prompt],
-            left_out=methods.left_out(self.counts.dropped.items()),
+            lost=methods.lost(self.counts.dropped.items()),
         )
         return methods.rendered(self.settings, about, [cell | {"name": f"{model} on {dataset}"}])
 

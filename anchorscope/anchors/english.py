@@ -122,8 +122,7 @@ NUMBER = re.compile(
     rf"{TWO_SPELLINGS.pattern}|{_DIGITS}(?:\s(?:hundred|thousand|[mb]illion)\b)?|{_SPELT}(?!\sof\b)"
 )
 # A month in full, or shortened: "September", "Sep", "Sept".
-MONTH_NAME = "|".join(rf"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
-MONTH_NAME = MONTH_NAME.replace("(?:tember)", "(?:t|tember)")
+MONTH_NAME = "|".join(rf"{month[:3]}(?:{month[3:]})?" for month in MONTHS) + "|sept"
 # "BC", "B.C.E.", also with spaces between the letters.
 _ERA = r"(?:\s(?:(?:bc|ad|ce|bp)e?\b|b\.\s?c\.(?:\s?e\.)?|a\.\s?d\.|c\.\s?e\.))"
 # A date in any order, a month, a year, a decade or a century; never a part of a longer number.

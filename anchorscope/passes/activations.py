@@ -204,7 +204,7 @@ def read(
     from anchorscope.passes.features import StoredStates
 
     folder = Path(folder)
-    parse([readout])
+    parse([readout])  # names the read-outs that exist if this is none
     name = interventions.tensor_name(condition, readout, draw)
     one, where = interventions.REGISTRY[condition], read_parquet(folder / "index.parquet")
     partner = "crossed_partner" if one.prompt == interventions.CROSSED else "gold_partner"

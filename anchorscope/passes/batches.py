@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from anchorscope.models.cache import WORTH_A_CALL, common, grouped, split
 from anchorscope.passes.interventions import Intervention, cut
@@ -100,7 +99,7 @@ def arrange(
     *,
     batch_tokens: int,
     seed: int = 0,
-    noise_samples: Mapping[str, int] = MappingProxyType({}),
+    noise_samples: Mapping[str, int] | None = None,
 ) -> Plan:
     """Group the rows of samples into batches.
 
@@ -125,7 +124,7 @@ def arrange(
     batches.sort(key=lambda batch: -batch.length)
     for drawn in chosen:
         if drawn[0].own_batch:
-            most = noise_samples.get(drawn[0].name, len(samples))
+            most = (noise_samples or {}).get(drawn[0].name, len(samples))
             some = range(min(len(samples), most))
             batches += _batches(samples, some, [drawn], batch_tokens, seed)
     counts = Counts(len(samples), len(samples))

@@ -57,7 +57,7 @@ class About:
     labelled: Sequence[str]  # labels of datasets whose rows say whether the answer is right
     prompts: Sequence[str] = ()  # prompt styles, see `say.prompted`
     # reason → number of samples that were lost for it, if known
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
 
 
 def text(config: Config, figure: str) -> str:
@@ -83,7 +83,7 @@ def text(config: Config, figure: str) -> str:
         given=given + [label for label, chosen in fields if chosen.response],
         labelled=[label for label, chosen in fields if chosen.label],
         prompts=list(dict.fromkeys(_prompt(config, key, asked.datasets) for key in answering)),
-        left_out=left_out(
+        lost=lost(
             (reason, count)
             for cell in cells
             for stage, reason, count in cell["samples"]["dropped"]
@@ -137,7 +137,7 @@ def _entries() -> Iterator[tuple[str, str]]:
             yield found[1], entry.strip() + "\n"
 
 
-def left_out(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
+def lost(dropped: Iterable[tuple[str, int]]) -> dict[str, int]:
     """Return a dict of reason → number of samples lost for it, largest first (see `BY_CHOICE`)."""
     counts = Counter[str]()
     for reason, count in dropped:
