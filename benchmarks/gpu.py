@@ -54,7 +54,9 @@ class Real:
         shape: Keys of its config.json.
         batch_tokens: Maximum number of tokens in a batch.
         compared: Whether plain passes are timed as well.
-        sequences: Number of sequences. Large models get fewer, so that a run takes only minutes.
+        sequences: Number of sequences.
+        every: Step between the batches that are passed. It is larger for large models, so that a
+            run takes only minutes.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Real:
     batch_tokens: int = GPU_BATCH_TOKENS
     compared: bool = False
     sequences: int = 512
+    every: int = 1
 
     @property
     def weights(self) -> int:
@@ -79,11 +82,11 @@ class Real:
         return 2 * (self.weights + embedded) / 1e9
 
 
-SIZES = {"llama-3.2-1b": 512, "llama-3.2-3b": 512, "qwen3-8b": 512, "qwen3-32b": 128}
-"""Model → number of sequences."""
+EVERY = {"llama-3.2-1b": 1, "llama-3.2-3b": 2, "qwen3-8b": 2, "qwen3-32b": 4}
+"""Model → step between the batches that are passed."""
 MODELS = tuple(
-    Real(name, shipped.shape_of(name), compared=name == "llama-3.2-3b", sequences=sequences)
-    for name, sequences in SIZES.items()
+    Real(name, shipped.shape_of(name), compared=name == "llama-3.2-3b", every=every)
+    for name, every in EVERY.items()
 )
 TINY = Real(
     "tiny",
@@ -220,6 +223,7 @@ def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
     work = replace(work, shape=workloads.Shape(vocabulary=real.shape["vocab_size"]))
     table = exchangeable(workloads.answers(work))
     plan = planning.plan(table, conditions=CONDITIONS, batch_tokens=real.batch_tokens)
+    plan = replace(plan, batches=plan.batches[:: real.every])
 
     def passed() -> None:
         for _ in runner.measure(loaded, plan, READOUTS):
@@ -264,9 +268,13 @@ def kernels(loaded: Loaded, plan: Plan) -> dict[str, Any]:
 
 
 def exchangeable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return an answers table with partners for all samples. Half are wrong and have `gold_ids`."""
+    """Return an answers table with partners for all samples. Half are wrong and have `gold_ids`.
+
+    As in the datasets, questions of one relation have similar lengths.
+    """
+    by_length = table["prompt_length"].rank(method="first").astype(int) - 1
     names = [str(number) for number in range(len(table))]
-    wrong = [number % 4 > 1 for number in range(len(table))]
+    wrong = [place % 4 > 1 for place in by_length]
     spans = zip(table["input_ids"], table["prompt_length"], wrong, strict=True)
     golds = [ids[start:] if one else [] for ids, start, one in spans]
     return table.assign(
@@ -274,7 +282,7 @@ def exchangeable(table: pd.DataFrame) -> pd.DataFrame:
         golds=[[f"g{name}"] for name in names],
         ea_text=[f"a{name}" for name in names],
         subject=[f"s{name}" for name in names],
-        relation="r",
+        relation=[f"r{place // 8}" for place in by_length],
         label=[int(one) for one in wrong],
         gold_ids=golds,
         gold_start=0,
