@@ -81,7 +81,7 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     for name in dict.fromkeys(cell.dataset for cell in every):
         if config.local_of(name) is None:
             continue
-        askers = {config.models[c.model].answers_of or c.model for c in every if c.dataset == name}
+        askers = {config.answering(c.model) for c in every if c.dataset == name}
         styles = {config.models[model].prompt for model in askers}
         yield from dataset(config, name, styles)
     yield from access(config, models, names)

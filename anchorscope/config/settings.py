@@ -260,12 +260,16 @@ class Config(Section):
         """Return the number of questions sampled from a dataset."""
         return self.datasets[dataset].sample_size or self.sample_size
 
+    def answering(self, model: str) -> str:
+        """Return the model whose prompts and answers a model reads; by default, its own."""
+        return self.models[model].answers_of or model
+
     def shows_examples(self, dataset: str) -> bool:
         """Return whether the prompts of any model on the dataset have worked examples."""
         cells = {cell for figure in self.figures for cell in self.cells(figure)}
         cells |= {(null.model, null.dataset) for null in self.calibration.nulls.values()}
         cells |= set(self.calibrated())
-        models = {self.models[model].answers_of or model for model, on in cells if on == dataset}
+        models = {self.answering(model) for model, on in cells if on == dataset}
         styles = {STYLES[self.models[model].prompt] for model in models}
         return self.generation.few_shot_examples > 0 and any(s.shows_examples for s in styles)
 

@@ -74,15 +74,17 @@ def text(config: Config, figure: str) -> str:
     datasets = [config.datasets[key] for key in asked.datasets]
     fields = [(one.label, one.fields) for one in datasets if one.fields]
     given = [one.label for one in datasets if one.world and one.world.style in get_args(NullStyle)]
-    # a model that reads the answers of another model (`answers_of`) shares its prompts
-    answering = [config.models[key].answers_of or key for key in asked.models]
     about = About(
         title=f"Methods of the figure {figure}",
         models=[_described(config, key) for key in asked.models],
         datasets=[one.label for one in datasets],
         given=given + [label for label, chosen in fields if chosen.response],
         labelled=[label for label, chosen in fields if chosen.label],
-        prompts=list(dict.fromkeys(_prompt(config, key, asked.datasets) for key in answering)),
+        prompts=list(
+            dict.fromkeys(
+                _prompt(config, config.answering(key), asked.datasets) for key in asked.models
+            )
+        ),
         lost=lost(
             (reason, count)
             for cell in cells

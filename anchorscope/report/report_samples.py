@@ -29,7 +29,7 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any
         AnchorscopeError: The tables have different samples.
     """
     model, dataset = summary["model"], summary["dataset"]
-    answering = config.models[model].answers_of or model
+    answering = config.answering(model)
     answers = read_parquet(f"{config.root}/answers/{answering}/{dataset}.parquet")
     prompts = read_parquet(f"{config.root}/prompts/{answering}/{dataset}.parquet").set_index("id")
     scores = _scores(f"{config.root}/scores/{model}/{dataset}.parquet", summary["readout"])

@@ -99,7 +99,7 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
         "revision": f"recipe {revision}" if entry.train and revision else str(revision),
         "content": str(record.get("content", ""))[:12],
         "dtype": entry.dtype + (f", dequantised from {before}" if before else ""),
-        "prompt": config.models[entry.answers_of or model].prompt,
+        "prompt": config.models[config.answering(model)].prompt,
         "answers": f"given by {entry.answers_of}" if entry.answers_of else "its own",
     }
 

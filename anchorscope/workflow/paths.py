@@ -49,7 +49,7 @@ class Paths:
         """
         home = root if self.studies[root].owns(stage) else self.root
         if stage in ("prompts", "answers"):
-            model = self.config.models[model].answers_of or model
+            model = self.config.answering(model)
         return f"{home}/{stage}/{model}/{dataset}{end}"
 
     def of_cells(
