@@ -3,9 +3,10 @@
     python benchmarks/on_gpu.py --rows FOLDER --out results/on-gpu
 
 The most important steps run first. The output, seconds and exit code of each step are written as
-soon as it ends. Steps that are not reached within `--seconds` are marked "not run". To continue,
-run the same command: finished steps are not repeated. No step needs a network if
-results/rehearsal/tokenizers exists, see `tools/real_tokenizers.py`.
+soon as it ends. A step is stopped after a quarter of `--seconds`. Steps that are not reached within
+`--seconds` are marked "not run". To continue, run the same command: finished steps are not
+repeated. No step needs a network if results/rehearsal/tokenizers exists, see
+`tools/real_tokenizers.py`.
 """
 
 import argparse
@@ -74,7 +75,10 @@ def steps(rows: Path, out: Path, quick: bool = False) -> dict[str, str]:
 
 
 def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dict[str, object]]:
-    """Run the unfinished steps while `seconds` last, and write `steps.json` after each step."""
+    """Run the unfinished steps while `seconds` last, and write `steps.json` after each step.
+
+    No step takes more than a quarter of `seconds`.
+    """
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "steps.json"
     found: dict[str, dict[str, object]] = {name: {"outcome": NOT_RUN} for name in commands}
@@ -83,7 +87,8 @@ def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dic
     end = time.monotonic() + seconds
     for name, command in commands.items():
         if found[name]["outcome"] != DONE and (left := end - time.monotonic()) > 1:
-            found[name] = one(command, out / f"{name.replace(' ', '-')}.log", left)
+            log = out / f"{name.replace(' ', '-')}.log"
+            found[name] = one(command, log, min(left, seconds / 4))
             print(f"{name}: {found[name]}", flush=True)
         write_json(found, kept)
     return found
