@@ -3,7 +3,8 @@ r"""Find E_A, the answer proper, in a short reply, and recognise replies that gi
 The finder does not see gold answers. It uses one procedure for every reply: skip bullets, lead-ins
 and a repeated question, then take the first of these that applies:
 
-1. a "yes" or "no" at the start, if the question asks for it;
+1. a "yes" or "no" at the start, if the question asks for it, or one of the names that the question
+   offers ("X or Y?");
 2. if the question asks "when" or "how many", the one date or number that the sentence contains and
    the question lacks;
 3. the words after the first is/was/are/were, if no new name or number precedes the verb. A "called"
@@ -18,6 +19,7 @@ if it is long, is a clause, continues with a preposition, or repeats the questio
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from anchorscope.anchors import english
 from anchorscope.anchors.sentences import TITLED, keeps_stop, sentence_end
@@ -46,10 +48,13 @@ _LEAD_IN = re.compile(
     r"available) )*ans(?:wer)?(?: (?:to|for)\b[^:.\n]{0,200}?| \([^()]{0,200}\))?"
     r"(?:[*_]*\s?:| (?:is|was|would be)\b:?))"
     r"|(?:A|Q|(?i:question|response|output|result|solution|assistant))[*_]*:(?=\s|$)"
-    r"|(?i:sure|certainly|of course|(?:great|good) question)[!,.:](?=\s+\w)"
+    r"|[^\n:]{0,80}\b(?i:here|answer|following|is|was|are)\b[^\n:]{0,80}:[*_]*\s*\n\s*(?=\S)"
+    r"|(?i:(?:final )?answer)[*_]*\s*\n\s*(?=\S)"
+    r"|(?i:sure|certainly|of course|hmm+|well|(?:great|good) question)[!,.:…](?=\s+\w)"
     r"|(?i:as of|according to|based on)\b[^,.\n]{1,60},(?=\s)"
     r"|(?:I\b|[Nn]ot) ?[^.,;\n]{0,60}?(?:sure|certain|know)\b[^.,;\n]{0,20},? but,?(?=\s)"
-    r"|I(?:['’]d| would)? (?:think|believe|guess|say|suppose)(?: that\b)?[,:]?(?=\s)"
+    r"|I(?:['’]d| would)? (?:think|believe|guess|say|suppose)(?: that\b)?[,:]?"
+    r"(?: it(?:['’]s| is))?(?=\s)"
     r"|(?:[Pp]robably|[Pp]ossibly|[Pp]erhaps|[Mm]aybe),?(?=\s)"
     r"|[Ii]t(?:['’]s(?=\s(?!an?\s[A-Z])[a-z])| is(?=\s[A-Z]))"
 )
@@ -70,6 +75,8 @@ _COPULA = re.compile(
     r"(?<!\bthat )(?<!\bwhich )(?<!\bwho )\b(?:is|was|are|were|(?:has|have) been|"
     r"(?:could|might|may|would) (?:have )?be(?:en)?)\b(?!\s+not\b)"
 )
+# Ends a clause: what follows is not about the text before.
+_PAUSE = re.compile(r"[,;]\s|\s[–—-]\s|\s?[(\[（［]|\s(?:and|but) (?=(?:he|she|it|they|was|is)\b)")
 _WITHIN = re.compile(r"\b(?:when|while|because|if|where)\b")  # open another clause
 _LEADS_ON = re.compile(
     r"[\s:]*(?:(?:[a-z]+ly|also|first|the|an?)\s)?(?:[a-z ]{0,40}\b(?:called|named|titled|by the "
@@ -84,6 +91,7 @@ _TAIL = re.compile(
 _ARTICLE = re.compile(rf"(?:(?:(?i:the|an?)|in|on|at|by|from|during)\s+|{_TAG})(?=\S)")
 # Hedges. A title may begin with one: "Maybe Baby", "I think we're alone now".
 _HEDGED = re.compile(r"(?i:maybe|perhaps|probably|possibly|\bi (?:think|believe|guess))\s*$")
+_DOUBT = re.compile(r",? (?:but|though|although) I\b")  # "Paris, but I'm not sure"
 _LAST_BRACKET = re.compile(r"(?<=\S)\s*[(\[（［][^()\[\]（）［］]*[)\]）］]\W*$")
 _BEHIND_BRACKET = re.compile(r"\s*[(\[][^()\[\]\n]{0,200}[)\]]\s*\w")
 # A match of DATE or NUMBER that is a part of "14/4/1912", "1990's" or "1951–52"
@@ -145,7 +153,7 @@ def locate(reply: str, question: str = "") -> Anchor | None:
     verdict = _YES_NO.match(reply, first)
     if verdict and (asks_yes_no(question) or re.match(r", [a-z]", reply[verdict.end() :])):
         return Anchor(*verdict.span(), sure=True)
-    for find in (_asked_for, _behind_copula):
+    for find in (_offered, _asked_for, _behind_copula):
         if question and (found := find(reply, start, question)):
             return found
     bracket = _BEHIND_BRACKET.match(reply, last, sentence_end(reply, last))
@@ -176,7 +184,8 @@ def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) 
     if text in english.ARTICLES | english.PREPOSITIONS or (not finished and text.lower() == "the"):
         return UNFINISHED
     start = min(_begin(reply, question), anchor.start)
-    sentence = reply[start : sentence_end(reply, anchor.start)]
+    behind = reply[anchor.end : sentence_end(reply, anchor.start)]
+    sentence = reply[start : anchor.end] + _DOUBT.split(behind)[0]
     decided = text.lower() in ("yes", "no")
     if decided and not asks_yes_no(question):
         return REFUSAL
@@ -184,6 +193,8 @@ def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) 
         return REFUSAL
     if not decided and not asks_yes_no(question) and _echoes(reply, start, anchor, question):
         return ECHO
+    if reply.rstrip(" *_\n").endswith(":"):
+        return UNFINISHED
     rest = reply[anchor.end :].strip(" ,;:-–\n")
     if not finished and (not rest or (rest.isalnum() and len(rest) < MOST_CUT)):
         return UNFINISHED
@@ -220,7 +231,8 @@ def thinks(reply: str) -> bool:
 
 def asks_yes_no(question: str) -> bool:
     """Return whether a question opens with an auxiliary: "Is it ...?"."""
-    return question.lower().lstrip().partition(" ")[0] in english.AUXILIARIES
+    first = question.lower().replace("’", "'").lstrip().partition(" ")[0]
+    return first.removesuffix("n't") in english.AUXILIARIES | {"may", "must", "shall"}
 
 
 def _begin(reply: str, question: str) -> int:
@@ -262,10 +274,25 @@ def _cut(reply: str, start: int) -> int:
     return cut.start() if cut else end
 
 
+def _offered(reply: str, start: int, question: str) -> Anchor | None:
+    """Find the name at the start that the question offers, "X or Y?" (rule 1 of the module)."""
+    end, found = sentence_end(reply, start), None
+    if " or " not in question or english.denial(reply, start, end):
+        return None
+    for word in islice(re.compile(r"\S+").finditer(reply, start, end), MOST_WORDS):
+        first, last = _trim(reply, start, word.end())
+        name = re.escape(reply[first:last])
+        offers = rf"(?<!\w){name}[\"”']?,? or\s|\bor (?:[Tt]he )?[\"“']?{name}\W*$"
+        if first < last and not reply[first].islower() and re.search(offers, question):
+            alone = not re.search(r"\w", reply[last:end])
+            found = Anchor(first, last, alone and _sure(reply[first:last], question))
+    return found
+
+
 def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
     """Find the date or number that the question asks for (rule 2 of the module)."""
     end = sentence_end(reply, start)
-    by_number = _ASKS_NUMBER.search(question) and _CLAUSE.search(reply, start, end)
+    by_number = _ASKS_NUMBER.search(question)
     pattern = english.DATE if _ASKS_DATE.search(question) else english.NUMBER if by_number else None
     found = pattern.finditer(reply, start, end) if pattern else ()
     if english.denial(reply, start, end):
@@ -275,8 +302,13 @@ def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
     if len({match[0] for match in new}) != 1 or in_parts:
         return None
     first, last = _trim(reply, *new[0].span())
-    only = not _adds(reply[start:first] + " " + reply[last:end], question)
-    return Anchor(first, last, only)
+    before, behind = reply[start:first], reply[last:end]
+    only = not _adds(f"{before} {behind}", question)
+    if pattern is english.DATE or _CLAUSE.search(reply, start, end):
+        return Anchor(first, last, only)
+    # "12 people" has a number and a word of the question, "$12", "12%" and "12 million" have more
+    counts = only and re.fullmatch(r"[\w\s.,!*'’]*", before + behind)
+    return Anchor(first, last, sure=not re.search(r"\w", before)) if counts else None
 
 
 def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
@@ -287,6 +319,11 @@ def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
     if english.denial(reply, start, copula.end()):
         return None
     before, first = reply[start : copula.start()], copula.end()
+    pause = _PAUSE.search(_hidden(before))
+    opening = before[: pause.start()] if pause else ""
+    opener = opening.partition(" ")[0].lower()
+    if opener not in english.SEPARATORS and _adds(opening, question):
+        return None
     names = " ".join(_NAME.findall(re.sub(r"\([^()]*\)", "", before)))
     while lead := _LEADS_ON.match(reply, first):
         first = lead.end()

@@ -40,6 +40,7 @@ _DATES = (
 _INITIAL = re.compile(
     r"(?<![\w'’])(?:([^\W\d_]\.)\s+(?=[^\W\d_]\.)|([A-Z]\.?)\s+(?=[A-Z](?!['’\w])))"
 )
+_LETTER = re.compile(r"(?<!\w)([A-E])[).:][\s*]*$")
 _CLAUSE_END = re.compile(
     r"([,;:](?=\s)|\s[–—-]\s|\b(?:but|who|which|although|though|because|while)\b)"
 )
@@ -81,9 +82,14 @@ def _without_punctuation(text: str) -> str:
 
 
 def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
-    """Return whether a gold answer matches E_A, or equals the reply or the reply from E_A on."""
+    """Return whether a gold answer matches E_A, or equals the reply or the reply from E_A on.
+
+    A letter of a multiple choice right before E_A ("B. Rome") may also equal a gold answer.
+    """
     golds = list(filter(says_something, golds))
-    replies = (reply, reply[max(reply.find(proper), 0) :])  # "The answer is Rome (Lazio)."
+    start = max(reply.find(proper), 0)
+    replies = [reply, reply[start:]]  # "The answer is Rome (Lazio)."
+    replies += _LETTER.findall(reply[:start])
     return matches(proper, golds) or any(
         _equal(*map(_normalise, pair))
         for said, gold in product(replies, golds)

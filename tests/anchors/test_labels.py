@@ -70,7 +70,7 @@ def judged(case: dict[str, Any]) -> tuple[str | None, bool, int]:
     """E_A of a case, whether the finder is sure, and the label, as in the answers stage."""
     said, found = located({"prompt": case.get("style", "few_shot")} | case)
     ea = said[found.start : found.end] if found else None
-    label = int(not matches(ea or case["output"].strip(), case["golds"]))
+    label = int(not is_right(ea or case["output"].strip(), said, case["golds"]))
     return ea, found is not None and found.sure, label
 
 
