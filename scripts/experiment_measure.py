@@ -22,7 +22,7 @@ with stage(snakemake):
         answers,
         probes,
         readouts=chosen.readouts,
-        headlines=samples.headlines(read_parquet(given.scores), samples.in_order(answers)),
+        headlines=scored.headlines(read_parquet(given.scores), samples.in_order(answers)),
         seed=chosen.seed,
         draws=chosen.draws,
         prompts=read_parquet(given.prompts) if given.get("prompts") else None,

@@ -12,7 +12,7 @@ import pandas as pd
 
 from anchorscope.experiments.experiment import Experiment
 from anchorscope.experiments.products import Products
-from anchorscope.experiments.scored import Cell
+from anchorscope.experiments.scored import Cell, headlines
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning
 from anchorscope.probes import fitting, samples, stored
@@ -96,7 +96,7 @@ class SmallCell:
     @property
     def headlines(self) -> dict[str, int]:
         """Read-out → headline layer."""
-        return samples.headlines(self.scores, samples.in_order(self.answers))
+        return headlines(self.scores, samples.in_order(self.answers))
 
     @property
     def truth(self) -> pd.DataFrame:

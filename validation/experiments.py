@@ -71,7 +71,7 @@ def of_experiment(
 ) -> pd.DataFrame:
     """Compare an experiment in one cell with the swap truth and with pair terms, if given.
 
-    The tables come from `products.per_sample`, `validation.truth` and `swapped.per_sample`.
+    The tables come from `products.per_sample`, `validation.truth` and `crossing.per_sample`.
 
     Returns:
         One row per read-out, arm and measure, with the columns `OF_CELL`. `value` and `control`

@@ -9,7 +9,7 @@ import yaml
 
 from anchorscope.experiments import products
 from anchorscope.experiments.analysis import stacked
-from anchorscope.experiments.crossing.swapped import per_sample as pairs_of
+from anchorscope.experiments.crossing.per_sample import per_sample as pairs_of
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.passes.activations import measured
 from anchorscope.storage import provenance

@@ -22,6 +22,7 @@ from anchorscope.passes import runner
 from anchorscope.passes.batches import Plan, Sample, arrange
 from anchorscope.passes.interventions import CLEAN, Intervention, tensor_name
 from anchorscope.passes.planning import sample_of
+from anchorscope.probes.samples import readouts
 from anchorscope.probes.stored import Stored
 from anchorscope.questions import prompts
 from anchorscope.storage.counts import NO_PARTNER, OUTSIDE_SAMPLE, Counts
@@ -120,6 +121,12 @@ class Cell:
         most = min(window or np.inf, reach or np.inf)
         fits = {name: one for name, one in sample.others.items() if len(one.input_ids) <= most}
         return replace(sample, others=fits)
+
+
+def headlines(scores: pd.DataFrame, answers: pd.DataFrame) -> dict[str, int]:
+    """Return read-out → headline layer of the main run; for the arguments see `readouts`."""
+    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
+    return {readout.name: readout.headline for readout in readouts(clean, answers)}
 
 
 def _tokens(plan: Plan) -> pd.DataFrame:

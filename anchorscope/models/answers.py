@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
 
+SHARED = 0.3
+"""Share of the answers above which one exact answer is suspicious, unless gold answers repeat."""
 CARRIED = ("subject", "property", "relation", "kind", "popularity", "split", "component")
 COLUMNS = {
     "id": "the sample's id",
@@ -162,9 +164,7 @@ def answer(
                 record["ea_logprob"] = _logprob(trimmed, said)
                 record |= _gold(prompt, record, loaded.tokenizer, ending, embedded)
         records.append(record)
-    if notes[THOUGHT] > 0.1 * len(read):
-        what = "%d of %d replies open with thoughts, which leave no room for an answer"
-        log.warning(f"{what}: measure a model that answers at once", notes[THOUGHT], len(read))
+    _warn(records, notes)
     table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
     return table, _counts(records, notes)
 
@@ -374,6 +374,25 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
 
 def _labelled_by_user(row: Mapping[str, Any]) -> bool:
     return bool(pd.notna(row.get("response")) and pd.notna(row.get("label")))
+
+
+def _warn(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> None:
+    """Warn about replies that open with thoughts, and about an E_A that many replies share."""
+    if notes[THOUGHT] > 0.1 * len(records):
+        what = "%d of %d replies open with thoughts, which leave no room for an answer"
+        log.warning(f"{what}: measure a model that answers at once", notes[THOUGHT], len(records))
+    kept = [record for record in records if not record["dropped"]]
+    said = Counter(labels.squad_normalise(record["ea_text"]) for record in kept)
+    golds = Counter(labels.squad_normalise(one["golds"][0]) for one in kept if one["golds"])
+    [(text, n)] = said.most_common(1) or [("", 0)]
+    if n > max(SHARED * len(kept), 2 * max(golds.values(), default=0)) and text not in (
+        "yes",
+        "no",
+    ):
+        what = 'the exact answer is "%s" in %d of %d answers'
+        log.warning(
+            f"{what}: see in the column `answer` whether this is the answer", text, n, len(kept)
+        )
 
 
 def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts:

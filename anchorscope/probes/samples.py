@@ -191,12 +191,6 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
         )
 
 
-def headlines(scores: pd.DataFrame, answers: pd.DataFrame) -> dict[str, int]:
-    """Return read-out → headline layer of the main run; for the arguments see `readouts`."""
-    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
-    return {readout.name: readout.headline for readout in readouts(clean, answers)}
-
-
 def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np.ndarray:
     """Return s, float64 [layers, n]. A `partial` condition leaves unmeasured samples at NaN."""
     where = f"{where}, {condition}"

@@ -83,7 +83,10 @@ class RowCells:
             elif not says_something(text):
                 self.notes["golds that normalise to nothing left out"] += 1
             else:
-                answers[text] = None
+                whole = re.sub(
+                    r"^(\d+)\.0$", r"\1", text
+                )  # pandas writes years with gaps as "1999.0"
+                answers |= dict.fromkeys((whole, text))
         return list(answers)
 
     @property

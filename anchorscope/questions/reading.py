@@ -208,6 +208,9 @@ def _csv(path: Path) -> Rows:
     reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
     rows = []
     try:
+        names = reader.fieldnames or ()
+        if len({*names}) < len(names):
+            raise csv.Error("two columns have the same name")
         for row in reader:
             if None in row or None in row.values():
                 raise csv.Error("a row has more or fewer cells than the header")

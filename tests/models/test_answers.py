@@ -362,3 +362,15 @@ def test_an_answer_cut_at_its_longest_length_is_unfinished(llama: Any) -> None:
     unfinished = found["dropped"].eq("no answer: unfinished")
     assert unfinished.any() and counts.dropped["no answer: unfinished"] == unfinished.sum()
     assert set(found["outcome"][unfinished]) == {"no answer"}
+
+
+def test_a_text_that_replies_to_different_questions_share_is_named(llama: Any, caplog: Any) -> None:
+    def run(*replies: str) -> str:
+        golds = [{"answers": [f"Ann{n}"], "response": reply} for n, reply in enumerate(replies)]
+        caplog.clear()
+        _run(llama, rows=golds)
+        return str(caplog.text)
+
+    shared = run(*[f"Well done. It was Ann{n}." for n in range(len(ASKED))])
+    assert f'"well done" in {len(ASKED)} of {len(ASKED)} answers: see in the column' in shared
+    assert not run(*[f"Ann{n}" for n in range(len(ASKED))]) and not run(*["Yes"] * len(ASKED))

@@ -7,6 +7,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from anchorscope.experiments.analysis import Analysis
+from anchorscope.experiments.scored import headlines
 from anchorscope.probes import samples, strength
 from anchorscope.probes.samples import Readout
 from anchorscope.storage.errors import AnchorscopeError
@@ -141,7 +142,7 @@ def test_the_scores_tell_which_layer_each_fold_chose() -> None:
     clean = pd.DataFrame(at | fixed | {"inner_auc": inner, "s": np.r_[scores(1.0), scores(1.0)]})
     found = next(samples.readouts(clean, ANSWERS))
     assert found.layer_of_fold.tolist() == [1, 0]
-    assert found.headline == 0 and samples.headlines(clean, ANSWERS) == {"mlp/final": 0}
+    assert found.headline == 0 and headlines(clean, ANSWERS) == {"mlp/final": 0}
     # without inner folds: by the samples outside each fold
     bare = next(samples.readouts(clean.assign(inner_auc=np.nan), ANSWERS))
     for k in (0, 1):

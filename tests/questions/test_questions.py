@@ -112,6 +112,11 @@ def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
     assert golds == {frozenset({"gold", "other"}): 1, frozenset({"case counts"}): 0}
 
 
+def test_a_whole_number_that_a_table_wrote_as_a_fraction_is_an_answer_too() -> None:
+    frame, _ = table([{"question": "When?", "answer": ["1999.0", "1.50", "v1.0"]}])
+    assert list(frame["answers"][0]) == ["1999", "1999.0", "1.50", "v1.0"]
+
+
 def test_ids_that_are_replaced_are_counted() -> None:
     ids = ["a", "b", "a", "", "c"]
     rows = [{"id": id_, "question": f"Who is {k}?", "answer": "x"} for k, id_ in enumerate(ids)]

@@ -16,9 +16,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from anchorscope.anchors.labels import squad_normalise
-from anchorscope.experiments.analysis import Analysis, analyses, partner_places, stacked
+from anchorscope.experiments.analysis import Analysis, partner_places
 from anchorscope.experiments.crossing import imitator
-from anchorscope.experiments.crossing.estimates import PAIR, Answers, term
+from anchorscope.experiments.crossing.estimates import Answers
 from anchorscope.passes import interventions
 from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout
@@ -26,8 +26,6 @@ from anchorscope.questions import folds
 
 OWN, GOLD = "clean", "gold"
 """Arms in which nothing is blocked: `OWN` with the model's answers, `GOLD` with gold answers."""
-COLUMNS = ("site", "position", "layer", "id", "pair", "term")
-"""Columns of `per_sample`."""
 Groups = Mapping[str, Mapping[str, Answers]]
 """Side (`right` or `wrong` answers) → arm → the scored answers of the pairs on this side."""
 
@@ -227,31 +225,3 @@ def bound_by_design(subjects: np.ndarray, frames: np.ndarray) -> tuple[np.ndarra
 def _numbers(texts: Sequence[str]) -> np.ndarray:
     """Return an id of each text, int64 [n]; texts that are equal after normalisation share it."""
     return pd.factorize(np.array([squad_normalise(text) for text in texts], dtype=object))[0]
-
-
-def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each sample in a pair, at the headline layer of every read-out.
-
-    `pair` is the number of the pair. `term` is the pair term, in logits towards the sample's label.
-    The table is empty if crossing was not run.
-
-    Raises:
-        AnchorscopeError: Scores, answers and partners have different samples.
-    """
-    if "crossed" not in set(scores["condition"]):
-        return pd.DataFrame(columns=list(COLUMNS))
-    return stacked([_of_readout(one) for one in analyses(scores, answers, draws=1)], COLUMNS)
-
-
-def _of_readout(analysis: Analysis) -> pd.DataFrame:
-    pairs, readout = Swapped.of(analysis), analysis.readout
-    towards_right = term(PAIR, pairs.scores(OWN)[:, 0, readout.headline])
-    towards_label = np.where(pairs.right, 1, -1) * towards_right
-    columns = {
-        **readout.key,
-        "layer": readout.headline,
-        "id": analysis.answers["id"].to_numpy()[pairs.members].ravel(),
-        "pair": np.tile(pairs.members[0], 2),
-        "term": np.tile(towards_label, 2),
-    }
-    return pd.DataFrame(columns)[list(COLUMNS)]

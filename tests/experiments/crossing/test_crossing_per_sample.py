@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from handmade import scores_of
 
-from anchorscope.experiments.crossing.swapped import COLUMNS, per_sample
+from anchorscope.experiments.crossing.per_sample import COLUMNS, per_sample
 
 IDS = ["a", "b", "c", "d", "e", "f"]
 CLEAN = {"a": -2.0, "b": -1.0, "c": 1.5, "d": 2.5, "e": -3.0, "f": 3.0}
