@@ -16,6 +16,7 @@ for figure in cfg.figures:
         input:
             paths.pictures(figure),
             texts(figure),
+            lambda _, figure=figure: paths.lost([figure]),
         message:
             f"{figure} is drawn"
 
@@ -31,6 +32,7 @@ for experiment in EXPERIMENTS.values():
                 for figure in cfg.targets
                 for stem in experiment.pictures
             ],
+            lambda _, name=experiment.name: paths.lost(cfg.targets, OF_EXPERIMENT, name),
 
 
 rule calibration:
@@ -50,6 +52,7 @@ rule:
 rule evidence:
     input:
         [paths.views_of(figure) for figure in cfg.targets],
+        lambda _: paths.lost(cfg.targets),
 
 
 rule detection:
@@ -59,17 +62,20 @@ rule detection:
             for figure in cfg.targets
             for picture in detection_views.VIEWS
         ],
+        lambda _: paths.lost(cfg.targets, OF_DETECTION),
 
 
 rule detectors:
     input:
         [f"{cell}/probe" for cell in paths.of_targets("detectors", "")],
         [f"{ROOT}/tables/{figure}.samples.csv" for figure in cfg.targets],
+        lambda _: paths.lost(cfg.targets),
 
 
 rule report:
     input:
         f"{ROOT}/report/index.html",
+        lambda _: paths.lost(cfg.targets),
 
 
 rule reproduction:

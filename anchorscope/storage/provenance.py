@@ -16,14 +16,16 @@ from typing import Any
 
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import redacted
-from anchorscope.storage.files import read_json, write_json
+from anchorscope.storage.files import read_json, readable, write_json
 from anchorscope.storage.identity import identity as identity_of
 
 PLACES = frozenset(("local", "file", "path", "on_disk"))
 """Settings that say where or how files are stored. Identities use digests of content instead."""
 
 STARTED = time.perf_counter()
-LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
+LIBRARIES = (
+    "anchorscope", "torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake",
+)  # fmt: skip
 
 
 def libraries() -> dict[str, str]:
@@ -74,7 +76,19 @@ def record(
 
 def read(product: str | Path) -> dict[str, Any]:
     """Read the record of a product."""
-    return read_json(beside(product))
+    with readable(beside(product), "record"):
+        found: dict[str, Any] = read_json(beside(product))
+        if not isinstance(found, dict) or "identity" not in found:
+            raise ValueError("it is no record")
+        return found
+
+
+def made_with(product: str | Path, settings: Mapping[str, Any]) -> bool:
+    """Return whether a product was made with these settings; looks and places do not count."""
+    given = json.loads(json.dumps(dict(settings)))
+    return identity_of(_without_places(given)) == identity_of(
+        _without_places(read(product)["settings"])
+    )
 
 
 def counts_of(product: str | Path) -> dict[str, Any]:

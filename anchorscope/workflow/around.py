@@ -12,7 +12,9 @@ from typing import Any
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import loading
 from anchorscope.storage import locks, partial
-from anchorscope.storage.errors import AnchorscopeError, of_the_disk
+from anchorscope.storage.errors import AnchorscopeError, of_the_disk, stale
+from anchorscope.storage.provenance import beside, made_with
+from anchorscope.storage.records import MAKE_NUMBERS
 from anchorscope.workflow import resume
 from anchorscope.workflow.jobs import prepared
 from anchorscope.workflow.resources import activation_bytes
@@ -31,7 +33,8 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     Raises:
         AnchorscopeError: Results cannot be written, a model or dataset is not available,
             activations do not fit on the disk, a model's family is unknown, jobs of an earlier run
-            are still running or in the cluster's queue, or jobs would be submitted as an array.
+            are still running or in the cluster's queue, jobs would be submitted as an array, or
+            products of other settings would be used.
     """
     check_writable(config.results)
     if on_a_cluster(workflow):
@@ -40,11 +43,26 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     jobs = list(workflow.dag.needrun_jobs())
     refuse_held(jobs)
     check_sources(jobs)
+    check_made(workflow.dag)
     cells = [job.wildcards for job in jobs if job.rule.name == "activations"]
     if cells:  # old activations are deleted only after the new ones are made
         sizes = [activation_bytes(studies[w.root].config, w.model, w.dataset) for w in cells]
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
+
+
+def check_made(dag: Any) -> None:
+    """Refuse products of other settings. Snakemake does not notice them without `.snakemake`.
+
+    Raises:
+        AnchorscopeError: A job that is not run again has other settings than its product's record.
+    """
+    planned = set(dag.needrun_jobs())
+    for job in (one for one in dag.jobs if one.rule.name in MAKE_NUMBERS and one not in planned):
+        product = job.output[0]
+        if beside(product).is_file() and not made_with(product, job.params):
+            what = f"it was made with other settings than those of {job_of(job)} now"
+            raise stale(what, product, "it or its folder, and its record")
 
 
 def drop_forced(workflow: Any) -> None:

@@ -1,7 +1,8 @@
 """Paths of products. For the inputs of rules, some methods return functions of wildcards."""
 
+import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,32 @@ PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 BESIDE = ("contrasts", "controls", "crossing", "claims")
 TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
 """Table of a cell or a figure → the end of its file name."""
+JOBS = {
+    "dataset/{dataset}": "data/{dataset}.parquet",
+    "model/{model}": "models/{model}.json",
+    **{
+        f"{stage}/{{model}}/{{dataset}}": f"{stage}/{{model}}/{{dataset}}{end}"
+        for stage, end in (
+            ("prompts", ".parquet"), ("answers", ".parquet"), ("activations", ""),
+            ("scores", ".parquet"), ("delta_p", ".csv"),
+        )
+    },
+    "table/{figure}": "tables/{figure}.csv",
+}  # fmt: skip
+"""Log of each job behind a figure → the job's product, both in `results` or in the root."""
+OF_EXPERIMENT = {
+    "experiments/{kind}/{model}/{dataset}": "experiments/{kind}/{model}/{dataset}.parquet",
+    "experiment_table/{figure}.{kind}": "tables/{figure}.{kind}.csv",
+}
+OF_DETECTION = {
+    "p_true/{model}/{dataset}": "p_true/{model}/{dataset}.parquet",
+    "detection/{model}/{dataset}": "detection/{model}/{dataset}.parquet",
+    "detection/{model}/{dataset}.tables": "detection/{model}/{dataset}.detection.csv",
+    "detection/{model}/{figure}.transfer": "detection/{model}/{figure}.transfer.csv",
+    "detection_table/{figure}.detection": "tables/{figure}.detection.csv",
+    "transfer_table/{figure}.transfer": "tables/{figure}.transfer.csv",
+}
+"""The same for the further jobs of experiments and of detection."""
 
 
 class Paths:
@@ -122,6 +149,27 @@ class Paths:
             for one in self.config.detection.scores
             if (one.model, one.dataset) == (wildcards.model, wildcards.dataset)
         ]
+
+    def lost(
+        self, figures: Iterable[str], more: Mapping[str, str] | None = None, kind: str = ""
+    ) -> list[str]:
+        """Return the missing products and records behind some figures whose jobs ran before.
+
+        A failed job removes its product, but its log stays. All targets ask for these files:
+        Snakemake does not remake a product while later ones exist, though they are out of date.
+        `more` names further jobs, with `kind` in place of `{kind}`. Activations may be deleted.
+        """
+        found: list[str] = []
+        for figure, (log, product) in itertools.product(figures, {**JOBS, **(more or {})}.items()):
+            home = self.results if product.startswith(("data/", "models/")) else self.root
+            for model, dataset in self.config.cells(figure):
+                for of in (model, self.config.answering(model)):
+                    names = {"figure": figure, "model": of, "dataset": dataset, "kind": kind}
+                    path = f"{home}/{product.format(**names)}"
+                    if Path(home, f"logs/{log.format(**names)}.log").exists():
+                        found += [f"{path}.provenance.json"]
+                        found += [] if product.startswith("activations/") else [path]
+        return [path for path in dict.fromkeys(found) if not os.path.exists(path)]
 
     def pictures(self, stem: str) -> list[str]:
         """Return the files of a picture, one per format."""

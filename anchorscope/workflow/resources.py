@@ -5,10 +5,10 @@ the model on the cluster's GPU. A failed job is submitted again with more resour
 an estimate that is too low costs one attempt.
 """
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from anchorscope.config.settings import Config
 from anchorscope.models import families, loading
 from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_json
 from anchorscope.workflow import trials
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 from anchorscope.workflow.trials import Stage, Trial
@@ -200,8 +201,8 @@ def weights_gb(config: Config, model: str) -> float:
 def checkpoint(config: Config, model: str) -> Path | None:
     """Return the folder of a model's checkpoint; None if it is not on this machine."""
     located, entry = Path(config.results, "models", f"{model}.json"), config.models[model]
-    if located.is_file():
-        return Path(json.loads(located.read_text(encoding="utf-8"))["path"])
+    with suppress(AnchorscopeError, KeyError, TypeError):  # missing, or damaged: its job says so
+        return Path(read_json(located)["path"])
     if entry.local:
         return Path(entry.local).expanduser()
     if entry.train:

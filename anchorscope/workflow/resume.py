@@ -40,7 +40,8 @@ def end_on_interrupt(*, end_jobs: bool) -> None:
 
     def interrupt(*_: Any) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        atexit.register(print, "interrupted; run the same command to continue", file=sys.stderr)
+        do = "add --rerun-incomplete to the same command to continue"
+        atexit.register(print, f"interrupted; {do}", file=sys.stderr)
         if end_jobs:
             _end(psutil.Process().children(recursive=True))
         raise KeyboardInterrupt

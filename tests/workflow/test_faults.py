@@ -91,3 +91,44 @@ def test_a_damaged_product_is_refused_by_name(tiny_run, tmp_path):
     assert done.returncode != 0 and "anchorscope failed" not in done.stderr
     for part in ("cannot read the", product, "delete it", "#unreadable-product"):
         assert part in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("stage", ["scores", "delta_p"])
+def test_after_a_failed_job_the_same_command_remakes_its_product_and_all_later_ones(
+    tiny_run, tmp_path, stage
+):
+    clone = tiny_run.copy(tmp_path / "clone")
+    change = {"probe": {"scoring": "published"}, "bootstrap": {"draws": 150}}
+    script = clone.root / f"scripts/{'table' if stage == 'delta_p' else stage}.py"
+    whole, times = script.read_text(encoding="utf-8"), script.stat()
+    script.write_text("raise SystemExit(1)", encoding="utf-8")
+    assert clone.run("tiny", change=change).returncode != 0
+    script.write_text(whole, encoding="utf-8")
+    os.utime(script, ns=(times.st_atime_ns, times.st_mtime_ns))
+    planned = clone.planned("tiny", change=change)
+    assert {stage, "delta_p", "table", "picture", "methods"} <= planned.keys()
+    assert clone.planned("all", change=change).keys() == planned.keys()
+
+
+def test_a_product_deleted_by_hand_is_made_again_but_activations_may_be_deleted(tiny_run, tmp_path):
+    clone = tiny_run.copy(tmp_path / "clone")
+    shutil.rmtree(clone.results / f"activations/{CELL}")
+    assert clone.planned("tiny") == {}
+    (clone.results / TABLE.removeprefix("results/")).unlink()
+    assert {"table", "picture"} <= clone.planned("tiny").keys()
+    (clone.results / f"answers/{CELL}.parquet").unlink()
+    assert {"answers", "activations", "scores", "table"} <= clone.planned("tiny").keys()
+
+
+def test_products_of_other_settings_are_refused_if_snakemakes_own_records_are_missing(
+    tiny_run, tmp_path
+):
+    clone = tiny_run.copy(tmp_path / "clone")
+    shutil.rmtree(clone.root / ".snakemake")
+    (clone.results / "figures/tiny.methods.md").unlink()
+    done = clone.run("tiny", change={"probe": {"scoring": "published"}})
+    assert done.returncode != 0 and not (clone.results / "figures/tiny.methods.md").exists()
+    for part in (f"scores/{CELL}.parquet", "other settings", "#stale-product"):
+        assert part in done.stderr
+    clone.build("tiny")
+    assert (clone.results / "figures/tiny.methods.md").exists()

@@ -238,9 +238,12 @@ def test_an_interrupted_run_ends_soon_and_says_how_it_goes_on(
     interrupt(run.process.pid, signal.SIGINT)
     text = run.end()
     assert time.monotonic() - begin < 10
-    assert text.splitlines()[-1] == "interrupted; run the same command to continue"
+    assert (
+        text.splitlines()[-1]
+        == "interrupted; add --rerun-incomplete to the same command to continue"
+    )
     assert "Traceback" not in text and survivor(clone) is None
     kept = batches(clone)
-    clone.build(PRODUCT)
+    clone.build(PRODUCT, "--rerun-incomplete")
     saved = (clone.root / "saved").read_text().split()
     assert len(kept) > 1 and all(saved.count(name) == 1 for name in kept)
