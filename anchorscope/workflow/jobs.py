@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.storage.files import read_json, write_parquet, write_parquet_parts
+from anchorscope.storage import provenance
+from anchorscope.storage.errors import stale
+from anchorscope.storage.files import read_json, state_of, write_parquet, write_parquet_parts
 from anchorscope.workflow.devices import best_device
 
 if TYPE_CHECKING:
@@ -32,13 +34,23 @@ def device_of(snakemake: Any) -> str:
 
 
 def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], Loaded]:
-    """Return the record of a job's model from `loading.locate`, and the loaded model."""
-    from anchorscope.models.loading import load
+    """Return the record of a job's model from `loading.locate`, and the loaded model.
+
+    Raises:
+        AnchorscopeError: The model cannot be loaded, or its files changed after it was located.
+    """
+    from anchorscope.models.loading import load, parts
 
     located = read_json(snakemake.input.model)
     chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
     device = device_of(snakemake)
-    return located, load(located["path"], **chosen, device=device, attention=attention)
+    loaded = load(located["path"], **chosen, device=device, attention=attention)
+    made = provenance.read(snakemake.input.model)["settings"]
+    local = made["model"].get("local")
+    if local and state_of(parts(local)) != made["on_disk"]:
+        what = "the model's files have changed since this run began"
+        raise stale(what, local, snakemake.input.model)
+    return located, loaded
 
 
 def prepared(job: Any) -> Prepared:

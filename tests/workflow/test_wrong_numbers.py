@@ -1,6 +1,7 @@
 """What would give a number that looks right is refused where it arises, and named."""
 
 import contextlib
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,15 @@ import pandas as pd
 import pytest
 
 from anchorscope.models import answers
+from anchorscope.models.loading import parts
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import state_of, write_json
 from anchorscope.storage.records import check_drops, funnel
+from anchorscope.workflow import jobs
 from anchorscope.workflow.stage import stage
 
 
@@ -193,3 +197,21 @@ def test_a_label_that_is_none_is_named(label):
         samples.kept(said)
     assert "id 3" in str(caught.value.where)
     assert len(samples.kept(said.assign(dropped=said["id"].where(said["id"] == "id 3", None)))) == 5
+
+
+def test_a_checkpoint_that_changes_during_a_run_is_refused(checkpoint, tmp_path):
+    folder = shutil.copytree(checkpoint("llama"), tmp_path / "checkpoint")
+    located = tmp_path / "model.json"
+    write_json({"path": str(folder)}, located)
+    made = {"model": {"local": str(folder)}, "on_disk": state_of(parts(folder))}
+    provenance.record(located, identity="", settings=made)
+    snakemake = SimpleNamespace(
+        input=SimpleNamespace(model=located),
+        params={"dtype": "float32", "batch_tokens": None},
+        resources=SimpleNamespace(device="cpu", gpu=0),
+        threads=2,
+    )
+    assert jobs.model_of(snakemake)[0] == {"path": str(folder)}
+    (folder / "generation_config.json").write_text('{"do_sample": true}', encoding="utf-8")
+    with pytest.raises(AnchorscopeError, match="files have changed since this run began"):
+        jobs.model_of(snakemake)
