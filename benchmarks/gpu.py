@@ -34,7 +34,7 @@ from torch.profiler import ProfilerActivity, profile
 from anchorscope.config import shipped
 from anchorscope.config.readouts import parse
 from anchorscope.config.settings import GPU_BATCH_TOKENS, Config
-from anchorscope.models import cache, generation
+from anchorscope.models import cache, generation, loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning, runner
 from anchorscope.passes.batches import Plan, Sample
@@ -405,6 +405,7 @@ def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
 def _model(real: Real, device: str, dtype: torch.dtype) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    loading.without_cudnn()  # as when a model is loaded
     torch.manual_seed(0)
     config = AutoConfig.for_model(**real.shape)
     with torch.device(device):
