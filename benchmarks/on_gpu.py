@@ -3,10 +3,10 @@
     python benchmarks/on_gpu.py --rows FOLDER --out results/on-gpu
 
 The most important steps run first. The output, seconds and exit code of each step are written as
-soon as it ends. A step is stopped after a quarter of `--seconds`. Steps that are not reached within
-`--seconds` are marked "not run". To continue, run the same command: finished steps are not
-repeated. No step needs a network if results/rehearsal/tokenizers exists, see
-`tools/real_tokenizers.py`.
+soon as it ends. A step may take a quarter of `--seconds`, or its share of what is left if that is
+more. Steps that are not reached within `--seconds` are marked "not run". To continue, run the same
+command: finished steps are not repeated. No step needs a network if results/rehearsal/tokenizers
+exists, see `tools/real_tokenizers.py`.
 """
 
 import argparse
@@ -77,7 +77,8 @@ def steps(rows: Path, out: Path, quick: bool = False) -> dict[str, str]:
 def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dict[str, object]]:
     """Run the unfinished steps while `seconds` last, and write `steps.json` after each step.
 
-    No step takes more than a quarter of `seconds`.
+    A step gets a quarter of `seconds`, or what is left divided by the unfinished steps if that is
+    more.
     """
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "steps.json"
@@ -88,7 +89,8 @@ def run(commands: Mapping[str, str], out: Path, seconds: float) -> dict[str, dic
     for name, command in commands.items():
         if found[name]["outcome"] != DONE and (left := end - time.monotonic()) > 1:
             log = out / f"{name.replace(' ', '-')}.log"
-            found[name] = one(command, log, min(left, seconds / 4))
+            unfinished = sum(one["outcome"] != DONE for one in found.values())
+            found[name] = one(command, log, min(left, max(seconds / 4, left / unfinished)))
             print(f"{name}: {found[name]}", flush=True)
         write_json(found, kept)
     return found

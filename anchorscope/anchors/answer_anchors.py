@@ -19,7 +19,6 @@ if it is long, is a clause, continues with a preposition, or repeats the questio
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 
 from anchorscope.anchors import english
 from anchorscope.anchors.sentences import TITLED, keeps_stop, sentence_end
@@ -41,16 +40,15 @@ _BEFORE = re.compile(
 _TAG = r"<[/|]?[A-Za-z][^<>\n]{0,40}>|\[/?[A-Z]{3,}\]"
 _FRONT = re.compile(
     rf"(?:{_TAG}|[\s\u200b-\u200f\ufeff,;:¿¡…]|\.\.+|[-–—•*+>#]+\s|[*_`]+"
-    r"|\(?(?:[A-Ea-e]|1)\)\s+(?=\w)|1\.\s+(?=\w))+"
+    r"|\(?(?:[A-Ea-e]|1)\)\s+(?=\w)|1\.\s+(?=[\w*]))+"
 )
 _LEAD_IN = re.compile(
     r"(?i:(?:so,? |and )?(?:the |my )?(?:(?:only|best|correct|right|final|short|shortest|possible|"
     r"available) )*ans(?:wer)?(?: (?:to|for)\b[^:.\n]{0,200}?| \([^()]{0,200}\))?"
     r"(?:[*_]*\s?:| (?:is|was|would be)\b:?))"
     r"|(?:A|Q|(?i:question|response|output|result|solution|assistant))[*_]*:(?=\s|$)"
-    r"|[^\n:]{0,80}\b(?i:here|answer|following|is|was|are)\b[^\n:]{0,80}:[*_]*\s*\n\s*(?=\S)"
-    r"|(?i:(?:final )?answer)[*_]*\s*\n\s*(?=\S)"
-    r"|(?i:sure|certainly|of course|hmm+|well|(?:great|good) question)[!,.:…](?=\s+\w)"
+    r"|(?i:(?:final )?answer)[*_]*[^\S\n]*\n\s*+(?=\S)"
+    r"|(?i:sure|certainly|of course|hmm+|(?:great|good) question)[!,.:…](?=\s+\w)"
     r"|(?i:as of|according to|based on)\b[^,.\n]{1,60},(?=\s)"
     r"|(?:I\b|[Nn]ot) ?[^.,;\n]{0,60}?(?:sure|certain|know)\b[^.,;\n]{0,20},? but,?(?=\s)"
     r"|I(?:['’]d| would)? (?:think|believe|guess|say|suppose)(?: that\b)?[,:]?"
@@ -58,6 +56,8 @@ _LEAD_IN = re.compile(
     r"|(?:[Pp]robably|[Pp]ossibly|[Pp]erhaps|[Mm]aybe),?(?=\s)"
     r"|[Ii]t(?:['’]s(?=\s(?!an?\s[A-Z])[a-z])| is(?=\s[A-Z]))"
 )
+_HEADING = re.compile(r"([^\n:.!?]{0,160}):[*_]*[^\S\n]*\n\s*+(?=\S)")
+_ABOUT_THE_ANSWER = re.compile(r"(?i)\b(?:answer|following|here|sure)\b")
 # "A." marks an option in "A. Paris", not in "A. A. Milne", nor in "A. Milne" for a "who" question.
 _CHOICE = re.compile(r"\(?[A-E][.:]\s+(?=\w)(?![^\W\d_]\.)")
 _HAS_CHOICES = re.compile(r"\bA[.):].*\bB[.):]", re.DOTALL)
@@ -77,6 +77,7 @@ _COPULA = re.compile(
 )
 # Ends a clause: what follows is not about the text before.
 _PAUSE = re.compile(r"[,;]\s|\s[–—-]\s|\s?[(\[（［]|\s(?:and|but) (?=(?:he|she|it|they|was|is)\b)")
+_BRACKETS = re.compile(r"\([^()]*\)")
 _WITHIN = re.compile(r"\b(?:when|while|because|if|where)\b")  # open another clause
 _LEADS_ON = re.compile(
     r"[\s:]*(?:(?:[a-z]+ly|also|first|the|an?)\s)?(?:[a-z ]{0,40}\b(?:called|named|titled|by the "
@@ -91,12 +92,17 @@ _TAIL = re.compile(
 _ARTICLE = re.compile(rf"(?:(?:(?i:the|an?)|in|on|at|by|from|during)\s+|{_TAG})(?=\S)")
 # Hedges. A title may begin with one: "Maybe Baby", "I think we're alone now".
 _HEDGED = re.compile(r"(?i:maybe|perhaps|probably|possibly|\bi (?:think|believe|guess))\s*$")
-_DOUBT = re.compile(r",? (?:but|though|although) I\b")  # "Paris, but I'm not sure"
+_DOUBT = re.compile(r",? (?:but|though|although) I(?:['’]m| am) not (?:sure|certain)\W*$")
 _LAST_BRACKET = re.compile(r"(?<=\S)\s*[(\[（［][^()\[\]（）［］]*[)\]）］]\W*$")
 _BEHIND_BRACKET = re.compile(r"\s*[(\[][^()\[\]\n]{0,200}[)\]]\s*\w")
 # A match of DATE or NUMBER that is a part of "14/4/1912", "1990's" or "1951–52"
 _PARTED = re.compile(r"[/–-]\d|\W?\d+['’/–-]\w")
 _ASKS_DATE = re.compile(r"(?i:^when\b|\b(?:what|which) (?:year|date|day|month|decade)\b)")
+# Two names at the end of a question: ", Ann Bo or Cy Day?"
+_OFFER = re.compile(
+    r"[,:]\s(?:[Tt]he )?[\"“']?([^\W_a-z][^,:?]*?)[\"”']?,? or (?:[Tt]he )?[\"“']?"
+    r"([^\W_a-z][^,:?]*?)[\"”']?\s*\??\s*$"
+)
 _ASKS_NUMBER = re.compile(r"(?i:\bhow (?:many|much)\b)")
 _PAIRS = dict(zip("\"“„«「『'‘([{", "\"””»」』'’)]}", strict=True))
 _CLOSING = ".,;:!?…。．！？，،؛؟।-–—*_`\u200e\u200f"
@@ -185,7 +191,7 @@ def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) 
         return UNFINISHED
     start = min(_begin(reply, question), anchor.start)
     behind = reply[anchor.end : sentence_end(reply, anchor.start)]
-    sentence = reply[start : anchor.end] + _DOUBT.split(behind)[0]
+    sentence = reply[start : anchor.end] + _DOUBT.sub("", behind)
     decided = text.lower() in ("yes", "no")
     if decided and not asks_yes_no(question):
         return REFUSAL
@@ -193,7 +199,7 @@ def no_answer(reply: str, question: str, anchor: Anchor | None, finished: bool) 
         return REFUSAL
     if not decided and not asks_yes_no(question) and _echoes(reply, start, anchor, question):
         return ECHO
-    if reply.rstrip(" *_\n").endswith(":"):
+    if reply[anchor.end :].strip(" *_\n") == ":":
         return UNFINISHED
     rest = reply[anchor.end :].strip(" ,;:-–\n")
     if not finished and (not rest or (rest.isalnum() and len(rest) < MOST_CUT)):
@@ -232,7 +238,8 @@ def thinks(reply: str) -> bool:
 def asks_yes_no(question: str) -> bool:
     """Return whether a question opens with an auxiliary: "Is it ...?"."""
     first = question.lower().replace("’", "'").lstrip().partition(" ")[0]
-    return first.removesuffix("n't") in english.AUXILIARIES | {"may", "must", "shall"}
+    known = english.AUXILIARIES | {"must", "shall"}
+    return first in known or (first != "don't" and first.removesuffix("n't") in known)
 
 
 def _begin(reply: str, question: str) -> int:
@@ -243,12 +250,23 @@ def _begin(reply: str, question: str) -> int:
         front = _FRONT.match(reply, start)
         start = front.end() if front else start
         inside = start + reply.startswith(('"', "“", "'"), start)
-        lead_in = _LEAD_IN.match(reply, inside) or _choice(reply, inside, question)
+        lead_in = (
+            _LEAD_IN.match(reply, inside)
+            or _heading(reply, inside, question)
+            or _choice(reply, inside, question)
+        )
         end = lead_in.end() if lead_in else _behind_question(reply, inside, question)
         if end == inside:
             break
         start = end
     return start
+
+
+def _heading(reply: str, start: int, question: str) -> re.Match[str] | None:
+    """Match a line that ends in a colon and says no more than the question: "The author is:"."""
+    line = _HEADING.match(reply, start) if question else None
+    said = line and _adds(_ABOUT_THE_ANSWER.sub("", line[1]), question)
+    return None if said else line
 
 
 def _choice(reply: str, start: int, question: str) -> re.Match[str] | None:
@@ -276,17 +294,22 @@ def _cut(reply: str, start: int) -> int:
 
 def _offered(reply: str, start: int, question: str) -> Anchor | None:
     """Find the name at the start that the question offers, "X or Y?" (rule 1 of the module)."""
-    end, found = sentence_end(reply, start), None
-    if " or " not in question or english.denial(reply, start, end):
+    offer, end = _OFFER.search(question), sentence_end(reply, start)
+    if not offer or english.denial(reply, start, end):
         return None
-    for word in islice(re.compile(r"\S+").finditer(reply, start, end), MOST_WORDS):
-        first, last = _trim(reply, start, word.end())
-        name = re.escape(reply[first:last])
-        offers = rf"(?<!\w){name}[\"”']?,? or\s|\bor (?:[Tt]he )?[\"“']?{name}\W*$"
-        if first < last and not reply[first].islower() and re.search(offers, question):
-            alone = not re.search(r"\w", reply[last:end])
-            found = Anchor(first, last, alone and _sure(reply[first:last], question))
-    return found
+    for name, other in (offer.groups(), offer.groups()[::-1]):
+        said = re.compile(rf"(?i)(?:the )?[\"“']?{re.escape(name)}(?!\w)").match(reply, start)
+        if said:
+            first, last = _trim(reply, *said.span())
+            rest = reply[last:end]
+            undecided = re.match(r"\W* (?:or|and)\b", rest)  # "X or Y", "X and Y"
+            # "X is younger than Y" may mean Y, but "X came before Y" is about X
+            decided = not _adds(re.sub(r"\b(?:before|earlier)\b", "", rest), question)
+            if undecided or (other in rest and not decided):
+                return None
+            alone = not re.search(r"\w", rest)
+            return Anchor(first, last, alone and _sure(reply[first:last], question))
+    return None
 
 
 def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
@@ -306,9 +329,9 @@ def _asked_for(reply: str, start: int, question: str) -> Anchor | None:
     only = not _adds(f"{before} {behind}", question)
     if pattern is english.DATE or _CLAUSE.search(reply, start, end):
         return Anchor(first, last, only)
-    # "12 people" has a number and a word of the question, "$12", "12%" and "12 million" have more
-    counts = only and re.fullmatch(r"[\w\s.,!*'’]*", before + behind)
-    return Anchor(first, last, sure=not re.search(r"\w", before)) if counts else None
+    # "12 people": a number and words of the question; "$12", "12%" and "over 12 people" have more
+    counts = only and not re.search(r"\w", before) and re.fullmatch(r"[\w\s.,!*'’]*", behind)
+    return Anchor(first, last, sure=True) if counts else None
 
 
 def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
@@ -319,12 +342,13 @@ def _behind_copula(reply: str, start: int, question: str) -> Anchor | None:
     if english.denial(reply, start, copula.end()):
         return None
     before, first = reply[start : copula.start()], copula.end()
-    pause = _PAUSE.search(_hidden(before))
-    opening = before[: pause.start()] if pause else ""
+    pause = _PAUSE.search(_BRACKETS.sub(lambda found: "x" * len(found[0]), _hidden(before)))
+    enclosed = before.rstrip().endswith((",", ")", "–", "—", "-"))  # "The capital, Paris, is"
+    opening = before[: pause.start()] if pause and not enclosed else ""
     opener = opening.partition(" ")[0].lower()
-    if opener not in english.SEPARATORS and _adds(opening, question):
+    if opener not in english.SEPARATORS | {"to"} and _adds(opening, question):
         return None
-    names = " ".join(_NAME.findall(re.sub(r"\([^()]*\)", "", before)))
+    names = " ".join(_NAME.findall(_BRACKETS.sub("", before)))
     while lead := _LEADS_ON.match(reply, first):
         first = lead.end()
     first, last = _trim(reply, first, _cut(reply, first))

@@ -84,12 +84,18 @@ def _without_punctuation(text: str) -> str:
 def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
     """Return whether a gold answer matches E_A, or equals the reply or the reply from E_A on.
 
-    A letter of a multiple choice right before E_A ("B. Rome") may also equal a gold answer.
+    A gold answer may also go on where E_A ends ("26 episodes" in "26 episodes in all"), or equal a
+    letter of a multiple choice right before E_A ("B. Rome").
     """
     golds = list(filter(says_something, golds))
     start = max(reply.find(proper), 0)
     replies = [reply, reply[start:]]  # "The answer is Rome (Lazio)."
     replies += _LETTER.findall(reply[:start])
+    said, behind = f"{_normalise(proper)} ", f"{_normalise(reply[start:])} "
+    if any(
+        gold.startswith(said) and behind.startswith(f"{gold} ") for gold in map(_normalise, golds)
+    ):
+        return True
     return matches(proper, golds) or any(
         _equal(*map(_normalise, pair))
         for said, gold in product(replies, golds)

@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
 
-SHARED = 0.3
-"""Share of the answers above which one exact answer is suspicious, unless gold answers repeat."""
+SHARED, FEW = 0.3, 6
+"""Share and number of answers above which an equal E_A is named, unless gold answers repeat too."""
 CARRIED = ("subject", "property", "relation", "kind", "popularity", "split", "component")
 COLUMNS = {
     "id": "the sample's id",
@@ -381,18 +381,13 @@ def _warn(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> None:
     if notes[THOUGHT] > 0.1 * len(records):
         what = "%d of %d replies open with thoughts, which leave no room for an answer"
         log.warning(f"{what}: measure a model that answers at once", notes[THOUGHT], len(records))
-    kept = [record for record in records if not record["dropped"]]
-    said = Counter(labels.squad_normalise(record["ea_text"]) for record in kept)
-    golds = Counter(labels.squad_normalise(one["golds"][0]) for one in kept if one["golds"])
+    kept = [one for one in records if not one["dropped"] and one["golds"]]
+    said = Counter(one["ea_text"].lower() for one in kept)
+    golds = Counter(one["golds"][0].lower() for one in kept)
     [(text, n)] = said.most_common(1) or [("", 0)]
-    if n > max(SHARED * len(kept), 2 * max(golds.values(), default=0)) and text not in (
-        "yes",
-        "no",
-    ):
-        what = 'the exact answer is "%s" in %d of %d answers'
-        log.warning(
-            f"{what}: see in the column `answer` whether this is the answer", text, n, len(kept)
-        )
+    if n > max(FEW, SHARED * len(kept), 2 * max(golds.values(), default=0)):
+        what = "the exact answer is `%s` in %d of %d answers, but the gold answers differ"
+        log.warning(f"{what}: see the column `answer`", text, n, len(kept))
 
 
 def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts:

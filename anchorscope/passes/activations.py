@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from anchorscope.passes.features import Features
 
 
+PARTNER_COLUMNS = ("crossed_partner", "gold_partner", "frame", "partner_source")
+"""Columns of the index that describe swapped answers, see `index`."""
 OUTPUTS = "outputs.parquet"
 """Name of the file with token probabilities in a folder of activations."""
 
@@ -116,7 +118,8 @@ def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any
 def index(planned: Plan) -> pd.DataFrame:
     """Return the index of a cell: what was measured and blocked for each sample.
 
-    It has one row per sample, in the order of the answers, with `id` and these columns:
+    It has one row per sample, in the order of the answers, with `id` and these columns. The last
+    four are there only if the condition `crossed` is run.
 
     - `<name>`, for each condition of the role `noise`: whether the sample was measured under it.
     - `n_blocked_<name>`, for each cut and control: number of blocked tokens, mean over draws; NaN
@@ -126,7 +129,7 @@ def index(planned: Plan) -> pd.DataFrame:
     - `crossed_partner`: id of the partner, or None if the sample's answer is not swapped.
     - `gold_partner`: id of the partner, or None if the sample's gold answer is not swapped.
     - `frame`: digest of the tokens of the sample's own prompt that are outside E_Q.
-    - `partner_source`: see `partners.Crossing`; None if the condition `crossed` is not run.
+    - `partner_source`: see `partners.Crossing`.
     """
     every = (row for batch in planned.batches for row in batch.rows)
     rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
@@ -143,13 +146,15 @@ def index(planned: Plan) -> pd.DataFrame:
         done[f"n_blocked_{one.name}"] = mean[one.name]
     for one, control in interventions.controlled_cuts():
         done[f"{control.name}_complete"] = least[control.name] >= mean[one.name]
-    columns = {
-        "crossed_partner": [_partner(one, interventions.CROSSED) for one in planned.samples],
-        "gold_partner": [_partner(one, interventions.CROSSED_GOLD) for one in planned.samples],
-        "frame": [_frame(one) for one in planned.samples],
-        "partner_source": [planned.partner_source] * len(done),
-    }
-    return done.join(pd.DataFrame(columns, dtype=object))
+    if planned.partner_source is not None:
+        columns = {
+            "crossed_partner": [_partner(one, interventions.CROSSED) for one in planned.samples],
+            "gold_partner": [_partner(one, interventions.CROSSED_GOLD) for one in planned.samples],
+            "frame": [_frame(one) for one in planned.samples],
+            "partner_source": [planned.partner_source] * len(done),
+        }
+        done = done.join(pd.DataFrame(columns, dtype=object))
+    return done
 
 
 def _partner(sample: Sample, prompt: str) -> str | None:
@@ -165,9 +170,9 @@ def _frame(sample: Sample) -> str:
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """Return the index, each row joined with the sample's row of `answers`.
 
-    The columns of conditions of the role `noise` are left out. `logprob_<condition>` is the
-    log-probability of E_A or, under conditions with a gold answer, of the gold answer. It is a sum
-    over tokens, and NaN if not measured.
+    The columns of conditions of the role `noise` are left out. `PARTNER_COLUMNS` are None if
+    `crossed` was not run. `logprob_<condition>` is the log-probability of E_A or, under conditions
+    with a gold answer, of the gold answer. It is a sum over tokens, and NaN if not measured.
 
     Raises:
         AnchorscopeError: The folder was measured from other answers.
@@ -177,6 +182,9 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     if unknown := set(where["id"]) - set(answers["id"]):
         what = f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}"
         raise stale(what, folder, "the cell's folder of activations")
+    for name in PARTNER_COLUMNS:
+        if name not in where:
+            where[name] = pd.Series([None] * len(where), dtype=object)
     for condition, rows in outputs(folder).query("exact").groupby("condition"):
         sums = rows.groupby("id")["logprob"].sum()
         where[f"logprob_{condition}"] = where["id"].map(sums).astype(float)
@@ -200,7 +208,7 @@ def read(
     name = interventions.tensor_name(condition, readout, draw)
     one, where = interventions.REGISTRY[condition], read_parquet(folder / "index.parquet")
     partner = "crossed_partner" if one.prompt == interventions.CROSSED else "gold_partner"
-    if one.prompt is not None:
+    if one.prompt is not None and partner in where:
         where = where[where[partner].notna()]
         if where.empty:
             _, clean = read(folder, readout, "clean")

@@ -86,7 +86,7 @@ class RowCells:
                 whole = re.sub(
                     r"^(\d+)\.0$", r"\1", text
                 )  # pandas writes years with gaps as "1999.0"
-                answers |= dict.fromkeys((whole, text))
+                answers |= dict.fromkeys((text, whole))
         return list(answers)
 
     @property

@@ -208,9 +208,9 @@ def _csv(path: Path) -> Rows:
     reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
     rows = []
     try:
-        names = reader.fieldnames or ()
-        if len({*names}) < len(names):
-            raise csv.Error("two columns have the same name")
+        names = list(filter(None, reader.fieldnames or ()))
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise csv.Error(f"two columns have the name `{twice[0]}`")
         for row in reader:
             if None in row or None in row.values():
                 raise csv.Error("a row has more or fewer cells than the header")

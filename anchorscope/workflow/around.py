@@ -52,7 +52,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
 
 
 def check_made(dag: Any) -> None:
-    """Refuse products of other settings. Snakemake does not notice them without `.snakemake`.
+    """Refuse products of other settings that Snakemake would use, such as without `.snakemake`.
 
     Raises:
         AnchorscopeError: A job that is not run again has other settings than its product's record.
@@ -61,8 +61,8 @@ def check_made(dag: Any) -> None:
     for job in (one for one in dag.jobs if one.rule.name in MAKE_NUMBERS and one not in planned):
         product = job.output[0]
         if beside(product).is_file() and not made_with(product, job.params):
-            what = f"it was made with other settings than those of {job_of(job)} now"
-            raise stale(what, product, "it or its folder, and its record")
+            what = "this file or folder was made with other settings than the config has now"
+            raise stale(what, product, "it")
 
 
 def drop_forced(workflow: Any) -> None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import stale
-from anchorscope.storage.files import read_json, state_of, write_parquet, write_parquet_parts
+from anchorscope.storage.files import (
+    digest,
+    read_json,
+    state_of,
+    write_parquet,
+    write_parquet_parts,
+)
 from anchorscope.workflow.devices import best_device
 
 if TYPE_CHECKING:
@@ -44,13 +50,12 @@ def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], L
     located = read_json(snakemake.input.model)
     chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
     device = device_of(snakemake)
-    loaded = load(located["path"], **chosen, device=device, attention=attention)
-    made = provenance.read(snakemake.input.model)["settings"]
-    local = made["model"].get("local")
-    if local and state_of(parts(local)) != made["on_disk"]:
-        what = "the model's files have changed since this run began"
-        raise stale(what, local, snakemake.input.model)
-    return located, loaded
+    files = parts(located["path"]) if located.get("source") == "local" else []
+    before = provenance.read(snakemake.input.model)["settings"].get("on_disk")
+    if files and state_of(files) != before and digest(files) != located["revision"]:
+        what = "the model's files have changed since they were located"
+        raise stale(what, located["path"], snakemake.input.model)
+    return located, load(located["path"], **chosen, device=device, attention=attention)
 
 
 def prepared(job: Any) -> Prepared:

@@ -23,23 +23,21 @@ TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
 """Table of a cell or a figure → the end of its file name."""
 JOBS = {
     "dataset/{dataset}": "data/{dataset}.parquet",
+    "model/{answering}": "models/{answering}.json",
     "model/{model}": "models/{model}.json",
-    **{
-        f"{stage}/{{model}}/{{dataset}}": f"{stage}/{{model}}/{{dataset}}{end}"
-        for stage, end in (
-            ("prompts", ".parquet"), ("answers", ".parquet"), ("activations", ""),
-            ("scores", ".parquet"), ("delta_p", ".csv"),
-        )
-    },
+    "prompts/{answering}/{dataset}": "prompts/{answering}/{dataset}.parquet",
+    "answers/{answering}/{dataset}": "answers/{answering}/{dataset}.parquet",
+    "activations/{model}/{dataset}": "activations/{model}/{dataset}",
+    "scores/{model}/{dataset}": "scores/{model}/{dataset}.parquet",
+    "delta_p/{model}/{dataset}": "delta_p/{model}/{dataset}.csv",
     "table/{figure}": "tables/{figure}.csv",
-}  # fmt: skip
+}
 """Log of each job behind a figure → the job's product, both in `results` or in the root."""
 OF_EXPERIMENT = {
     "experiments/{kind}/{model}/{dataset}": "experiments/{kind}/{model}/{dataset}.parquet",
     "experiment_table/{figure}.{kind}": "tables/{figure}.{kind}.csv",
 }
 OF_DETECTION = {
-    "p_true/{model}/{dataset}": "p_true/{model}/{dataset}.parquet",
     "detection/{model}/{dataset}": "detection/{model}/{dataset}.parquet",
     "detection/{model}/{dataset}.tables": "detection/{model}/{dataset}.detection.csv",
     "detection/{model}/{figure}.transfer": "detection/{model}/{figure}.transfer.csv",
@@ -153,22 +151,26 @@ class Paths:
     def lost(
         self, figures: Iterable[str], more: Mapping[str, str] | None = None, kind: str = ""
     ) -> list[str]:
-        """Return the missing products and records behind some figures whose jobs ran before.
+        """Return missing products behind some figures: of failed jobs, or deleted by hand.
 
-        A failed job removes its product, but its log stays. All targets ask for these files:
-        Snakemake does not remake a product while later ones exist, though they are out of date.
-        `more` names further jobs, with `kind` in place of `{kind}`. Activations may be deleted.
+        Snakemake does not remake a product while later ones exist, though these are out of date.
+        So targets ask for what is missing. After a failed job, product and record are missing, and
+        the job's log is newer than the figure's table. Of a file deleted by hand, the record is
+        left. Activations may be deleted. `more` names further jobs, with `kind` for `{kind}`.
         """
         found: list[str] = []
         for figure, (log, product) in itertools.product(figures, {**JOBS, **(more or {})}.items()):
             home = self.results if product.startswith(("data/", "models/")) else self.root
+            drawn = _changed(f"{self.root}/tables/{figure}.csv")
             for model, dataset in self.config.cells(figure):
-                for of in (model, self.config.answering(model)):
-                    names = {"figure": figure, "model": of, "dataset": dataset, "kind": kind}
-                    path = f"{home}/{product.format(**names)}"
-                    if Path(home, f"logs/{log.format(**names)}.log").exists():
-                        found += [f"{path}.provenance.json"]
-                        found += [] if product.startswith("activations/") else [path]
+                names = {"figure": figure, "model": model, "dataset": dataset, "kind": kind}
+                names["answering"] = self.config.answering(model)
+                path = f"{home}/{product.format(**names)}"
+                record, ran = f"{path}.provenance.json", f"{home}/logs/{log.format(**names)}.log"
+                if os.path.exists(record) and not product.startswith("activations/"):
+                    found += [path]
+                elif _changed(ran) > drawn:
+                    found += [record]
         return [path for path in dict.fromkeys(found) if not os.path.exists(path)]
 
     def pictures(self, stem: str) -> list[str]:
@@ -268,3 +270,8 @@ def _state_of(files: Sequence[str | Path]) -> str | None:
         return state_of(files) if files else None
     except OSError:
         return None
+
+
+def _changed(path: str) -> float:
+    """Return when a file was last changed, in seconds since the epoch; 0 without the file."""
+    return os.path.getmtime(path) if os.path.exists(path) else 0.0

@@ -114,7 +114,7 @@ def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
 
 def test_a_whole_number_that_a_table_wrote_as_a_fraction_is_an_answer_too() -> None:
     frame, _ = table([{"question": "When?", "answer": ["1999.0", "1.50", "v1.0"]}])
-    assert list(frame["answers"][0]) == ["1999", "1999.0", "1.50", "v1.0"]
+    assert list(frame["answers"][0]) == ["1999.0", "1999", "1.50", "v1.0"]
 
 
 def test_ids_that_are_replaced_are_counted() -> None:

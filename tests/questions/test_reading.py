@@ -34,7 +34,7 @@ def rows_of(path: Path, split: str | None = None, **fields: Any) -> list[dict]:
         ("x.json", '{"question": "q"}', "list of rows"),
         ("x.csv", "question,answer\nq,a\nq2\n", "line 3"),
         ("x.csv", 'question,answer\nq,"a\n', "broken CSV"),
-        ("x.csv", "question,answer,answer\nq,a,b\n", "two columns have the same name"),
+        ("x.csv", "question,answer,answer\nq,a,b\n", "two columns have the name `answer`"),
         ("x.csv", "question,anwser\nq,a\n", "did you mean `anwser`"),
         ("x.parquet", "no parquet", "broken parquet"),
         ("x.txt", "q", "files ending in"),

@@ -112,12 +112,13 @@ def test_after_a_failed_job_the_same_command_remakes_its_product_and_all_later_o
 
 def test_a_product_deleted_by_hand_is_made_again_but_activations_may_be_deleted(tiny_run, tmp_path):
     clone = tiny_run.copy(tmp_path / "clone")
-    shutil.rmtree(clone.results / f"activations/{CELL}")
+    shutil.rmtree(clone.results / "activations")
+    shutil.rmtree(clone.results / "models")
     assert clone.planned("tiny") == {}
     (clone.results / TABLE.removeprefix("results/")).unlink()
     assert {"table", "picture"} <= clone.planned("tiny").keys()
-    (clone.results / f"answers/{CELL}.parquet").unlink()
-    assert {"answers", "activations", "scores", "table"} <= clone.planned("tiny").keys()
+    (clone.results / f"scores/{CELL}.parquet").unlink()
+    assert {"activations", "scores", "table"} <= clone.planned("tiny").keys()
 
 
 def test_products_of_other_settings_are_refused_if_snakemakes_own_records_are_missing(

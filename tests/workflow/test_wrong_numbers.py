@@ -17,7 +17,7 @@ from anchorscope.questions import prompts, questions
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import state_of, write_json
+from anchorscope.storage.files import digest, state_of, write_json
 from anchorscope.storage.records import check_drops, funnel
 from anchorscope.workflow import jobs
 from anchorscope.workflow.stage import stage
@@ -202,16 +202,16 @@ def test_a_label_that_is_none_is_named(label):
 def test_a_checkpoint_that_changes_during_a_run_is_refused(checkpoint, tmp_path):
     folder = shutil.copytree(checkpoint("llama"), tmp_path / "checkpoint")
     located = tmp_path / "model.json"
-    write_json({"path": str(folder)}, located)
-    made = {"model": {"local": str(folder)}, "on_disk": state_of(parts(folder))}
-    provenance.record(located, identity="", settings=made)
+    was = {"path": str(folder), "source": "local", "revision": digest(parts(folder))}
+    write_json(was, located)
+    provenance.record(located, identity="", settings={"on_disk": state_of(parts(folder))})
     snakemake = SimpleNamespace(
         input=SimpleNamespace(model=located),
         params={"dtype": "float32", "batch_tokens": None},
         resources=SimpleNamespace(device="cpu", gpu=0),
         threads=2,
     )
-    assert jobs.model_of(snakemake)[0] == {"path": str(folder)}
+    assert jobs.model_of(snakemake)[0] == was
     (folder / "generation_config.json").write_text('{"do_sample": true}', encoding="utf-8")
-    with pytest.raises(AnchorscopeError, match="files have changed since this run began"):
+    with pytest.raises(AnchorscopeError, match="files have changed since they were located"):
         jobs.model_of(snakemake)
