@@ -103,6 +103,7 @@ _OFFER = re.compile(
     r"[,:]\s(?:[Tt]he )?[\"“']?([^\W_a-z][^,:?]*?)[\"”']?,? or (?:[Tt]he )?[\"“']?"
     r"([^\W_a-z][^,:?]*?)[\"”']?\s*\??\s*$"
 )
+_LESSER = re.compile(r"\b(?:younger|newer|later|after|less|fewer|smaller|shorter|lower)\b")
 _ASKS_NUMBER = re.compile(r"(?i:\bhow (?:many|much)\b)")
 _PAIRS = dict(zip("\"“„«「『'‘([{", "\"””»」』'’)]}", strict=True))
 _CLOSING = ".,;:!?…。．！？，،؛؟।-–—*_`\u200e\u200f"
@@ -302,11 +303,9 @@ def _offered(reply: str, start: int, question: str) -> Anchor | None:
         if said:
             first, last = _trim(reply, *said.span())
             rest = reply[last:end]
-            undecided = re.match(r"\W* (?:or|and)\b", rest)  # "X or Y", "X and Y"
-            # "X is younger than Y" may mean Y, but "X came before Y" is about X
-            decided = not _adds(re.sub(r"\b(?:before|earlier)\b", "", rest), question)
-            if undecided or (other in rest and not decided):
-                return None
+            turned = {*_LESSER.findall(rest)} - {*_LESSER.findall(question)}
+            if re.match(r"\W* (?:or|and)\b", rest) or (other in rest and turned):
+                return None  # "X or Y", "X is younger than Y"
             alone = not re.search(r"\w", rest)
             return Anchor(first, last, alone and _sure(reply[first:last], question))
     return None
