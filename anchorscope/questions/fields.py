@@ -83,10 +83,8 @@ class RowCells:
             elif not says_something(text):
                 self.notes["golds that normalise to nothing left out"] += 1
             else:
-                whole = re.sub(
-                    r"^(\d+)\.0$", r"\1", text
-                )  # pandas writes years with gaps as "1999.0"
-                answers |= dict.fromkeys((text, whole))
+                # pandas writes a column of years with gaps as "1999.0"
+                answers |= dict.fromkeys((text, re.sub(r"^(\d+)\.0$", r"\1", text)))
         return list(answers)
 
     @property
