@@ -55,8 +55,8 @@ class Real:
         batch_tokens: Maximum number of tokens in a batch.
         compared: Whether plain passes are timed as well.
         sequences: Number of sequences.
-        every: Step between the batches that are passed. It is larger for large models, so that a
-            run takes only minutes.
+        every: Only every n-th batch is passed; n is larger for large models, so that a run takes
+            minutes.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Real:
 
 
 EVERY = {"llama-3.2-1b": 1, "llama-3.2-3b": 2, "qwen3-8b": 2, "qwen3-32b": 4}
-"""Model → step between the batches that are passed."""
+"""Model → `Real.every`."""
 MODELS = tuple(
     Real(name, shipped.shape_of(name), compared=name == "llama-3.2-3b", every=every)
     for name, every in EVERY.items()

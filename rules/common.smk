@@ -15,7 +15,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import around, resume, studies, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
-from anchorscope.workflow.paths import OF_DETECTION, OF_EXPERIMENT, PICTURES, TABLES, Paths
+from anchorscope.workflow.paths import OF_DETECTION, OF_EXPERIMENT, P_TRUE, PICTURES, TABLES, Paths
 from anchorscope.workflow.resources import Jobs, site_of
 from anchorscope.workflow.stage import share_library
 

@@ -62,7 +62,7 @@ rule detection:
             for figure in cfg.targets
             for picture in detection_views.VIEWS
         ],
-        lambda _: paths.lost(cfg.targets, OF_DETECTION),
+        lambda _: paths.lost(cfg.targets, OF_DETECTION | (P_TRUE if P_TRUE_NEEDED else {})),
 
 
 rule detectors:

@@ -19,6 +19,7 @@ if it is long, is a clause, continues with a preposition, or repeats the questio
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import permutations
 
 from anchorscope.anchors import english
 from anchorscope.anchors.sentences import TITLED, keeps_stop, sentence_end
@@ -75,7 +76,7 @@ _COPULA = re.compile(
     r"(?<!\bthat )(?<!\bwhich )(?<!\bwho )\b(?:is|was|are|were|(?:has|have) been|"
     r"(?:could|might|may|would) (?:have )?be(?:en)?)\b(?!\s+not\b)"
 )
-# Ends a clause: what follows is not about the text before.
+# A pause. What follows may be a new clause, which is not about the text before.
 _PAUSE = re.compile(r"[,;]\s|\s[–—-]\s|\s?[(\[（［]|\s(?:and|but) (?=(?:he|she|it|they|was|is)\b)")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _WITHIN = re.compile(r"\b(?:when|while|because|if|where)\b")  # open another clause
@@ -92,6 +93,7 @@ _TAIL = re.compile(
 _ARTICLE = re.compile(rf"(?:(?:(?i:the|an?)|in|on|at|by|from|during)\s+|{_TAG})(?=\S)")
 # Hedges. A title may begin with one: "Maybe Baby", "I think we're alone now".
 _HEDGED = re.compile(r"(?i:maybe|perhaps|probably|possibly|\bi (?:think|believe|guess))\s*$")
+# A doubt behind an answer, which does not make it a refusal.
 _DOUBT = re.compile(r",? (?:but|though|although) I(?:['’]m| am) not (?:sure|certain)\W*$")
 _LAST_BRACKET = re.compile(r"(?<=\S)\s*[(\[（［][^()\[\]（）［］]*[)\]）］]\W*$")
 _BEHIND_BRACKET = re.compile(r"\s*[(\[][^()\[\]\n]{0,200}[)\]]\s*\w")
@@ -103,7 +105,10 @@ _OFFER = re.compile(
     r"[,:]\s(?:[Tt]he )?[\"“']?([^\W_a-z][^,:?]*?)[\"”']?,? or (?:[Tt]he )?[\"“']?"
     r"([^\W_a-z][^,:?]*?)[\"”']?\s*\??\s*$"
 )
-_LESSER = re.compile(r"\b(?:younger|newer|later|after|less|fewer|smaller|shorter|lower)\b")
+# Words that turn a comparison: "X is younger than Y" for "who is older?"
+_LESSER = re.compile(
+    r"\b(?:younger|newer|later|after|less|fewer|smaller|shorter|lower|(?:lost|second) to|beaten)\b"
+)
 _ASKS_NUMBER = re.compile(r"(?i:\bhow (?:many|much)\b)")
 _PAIRS = dict(zip("\"“„«「『'‘([{", "\"””»」』'’)]}", strict=True))
 _CLOSING = ".,;:!?…。．！？，،؛؟।-–—*_`\u200e\u200f"
@@ -267,7 +272,8 @@ def _heading(reply: str, start: int, question: str) -> re.Match[str] | None:
     """Match a line that ends in a colon and says no more than the question: "The author is:"."""
     line = _HEADING.match(reply, start) if question else None
     said = line and _adds(_ABOUT_THE_ANSWER.sub("", line[1]), question)
-    return None if said else line
+    offer = _OFFER.search(question)
+    return None if said or (line and offer and line[1] in offer.groups()) else line
 
 
 def _choice(reply: str, start: int, question: str) -> re.Match[str] | None:
@@ -298,14 +304,15 @@ def _offered(reply: str, start: int, question: str) -> Anchor | None:
     offer, end = _OFFER.search(question), sentence_end(reply, start)
     if not offer or english.denial(reply, start, end):
         return None
-    for name, other in (offer.groups(), offer.groups()[::-1]):
-        said = re.compile(rf"(?i)(?:the )?[\"“']?{re.escape(name)}(?!\w)").match(reply, start)
-        if said:
+    for name, other in permutations(sorted(offer.groups(), key=len, reverse=True)):
+        named = rf"(?i:the )?[\"“']?{re.escape(name)}(?![\w/&-]|['’]s\b)"
+        if said := re.compile(named, re.IGNORECASE).match(reply, start):
             first, last = _trim(reply, *said.span())
             rest = reply[last:end]
-            turned = {*_LESSER.findall(rest)} - {*_LESSER.findall(question)}
-            if re.match(r"\W* (?:or|and)\b", rest) or (other in rest and turned):
-                return None  # "X or Y", "X is younger than Y"
+            both = re.match(r"\W* (?:or|and)\b", rest)  # "X or Y"
+            turned = bool(_LESSER.search(rest)) != bool(_LESSER.search(question))
+            if both or (other in rest and turned):
+                return None
             alone = not re.search(r"\w", rest)
             return Anchor(first, last, alone and _sure(reply[first:last], question))
     return None

@@ -40,7 +40,8 @@ _DATES = (
 _INITIAL = re.compile(
     r"(?<![\w'’])(?:([^\W\d_]\.)\s+(?=[^\W\d_]\.)|([A-Z]\.?)\s+(?=[A-Z](?!['’\w])))"
 )
-_LETTER = re.compile(r"(?<!\w)([A-E])[).:][\s*]*$")
+_LETTER = re.compile(r"\W*(?:(?:[Tt]he )?(?:answer|option) is:? )?\W*([A-E])[).:][\s*]*$")
+_PHRASE_END = re.compile(r"[.!?;](?=\s)|[\n(]")
 _CLAUSE_END = re.compile(
     r"([,;:](?=\s)|\s[–—-]\s|\b(?:but|who|which|although|though|because|while)\b)"
 )
@@ -90,8 +91,8 @@ def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
     golds = list(filter(says_something, golds))
     start = max(reply.find(proper), 0)
     replies = [reply, reply[start:]]  # "The answer is Rome (Lazio)."
-    replies += _LETTER.findall(reply[:start])
-    said, behind = f"{_normalise(proper)} ", f"{_normalise(reply[start:])} "
+    replies += [letter[1]] if (letter := _LETTER.match(reply[:start])) else []
+    said, behind = f"{_normalise(proper)} ", f"{_normalise(_PHRASE_END.split(reply[start:])[0])} "
     if any(
         gold.startswith(said) and behind.startswith(f"{gold} ") for gold in map(_normalise, golds)
     ):

@@ -34,7 +34,8 @@ NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
 
 SHARED, FEW = 0.3, 6
-"""Share and number of answers above which an equal E_A is named, unless gold answers repeat too."""
+"""An E_A that more than this share, and more than this number, of the answers have in common is
+named, unless it is at most twice as frequent as the most frequent gold answer."""
 CARRIED = ("subject", "property", "relation", "kind", "popularity", "split", "component")
 COLUMNS = {
     "id": "the sample's id",

@@ -34,7 +34,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
         AnchorscopeError: Results cannot be written, a model or dataset is not available,
             activations do not fit on the disk, a model's family is unknown, jobs of an earlier run
             are still running or in the cluster's queue, jobs would be submitted as an array, or
-            products of other settings would be used.
+            products made with other settings would be used.
     """
     check_writable(config.results)
     if on_a_cluster(workflow):
@@ -52,7 +52,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
 
 
 def check_made(dag: Any) -> None:
-    """Refuse products of other settings that Snakemake would use, such as without `.snakemake`.
+    """Refuse products made with other settings. Without `.snakemake`, Snakemake would use them.
 
     Raises:
         AnchorscopeError: A job that is not run again has other settings than its product's record.
@@ -62,7 +62,7 @@ def check_made(dag: Any) -> None:
         product = job.output[0]
         if beside(product).is_file() and not made_with(product, job.params):
             what = "this file or folder was made with other settings than the config has now"
-            raise stale(what, product, "it")
+            raise stale(what, product, str(product))
 
 
 def drop_forced(workflow: Any) -> None:

@@ -23,6 +23,7 @@ TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
 """Table of a cell or a figure → the end of its file name."""
 JOBS = {
     "dataset/{dataset}": "data/{dataset}.parquet",
+    "null_world/{dataset}": "data/{dataset}.parquet",
     "model/{answering}": "models/{answering}.json",
     "model/{model}": "models/{model}.json",
     "prompts/{answering}/{dataset}": "prompts/{answering}/{dataset}.parquet",
@@ -32,7 +33,7 @@ JOBS = {
     "delta_p/{model}/{dataset}": "delta_p/{model}/{dataset}.csv",
     "table/{figure}": "tables/{figure}.csv",
 }
-"""Log of each job behind a figure → the job's product, both in `results` or in the root."""
+"""Log of each job behind a figure → the first file that the job makes, without their folders."""
 OF_EXPERIMENT = {
     "experiments/{kind}/{model}/{dataset}": "experiments/{kind}/{model}/{dataset}.parquet",
     "experiment_table/{figure}.{kind}": "tables/{figure}.{kind}.csv",
@@ -44,7 +45,8 @@ OF_DETECTION = {
     "detection_table/{figure}.detection": "tables/{figure}.detection.csv",
     "transfer_table/{figure}.transfer": "tables/{figure}.transfer.csv",
 }
-"""The same for the further jobs of experiments and of detection."""
+P_TRUE = {"p_true/{model}/{dataset}": "p_true/{model}/{dataset}.parquet"}
+"""Further jobs of experiments (above) and of detection."""
 
 
 class Paths:
@@ -153,15 +155,14 @@ class Paths:
     ) -> list[str]:
         """Return missing products behind some figures: of failed jobs, or deleted by hand.
 
-        Snakemake does not remake a product while later ones exist, though these are out of date.
-        So targets ask for what is missing. After a failed job, product and record are missing, and
-        the job's log is newer than the figure's table. Of a file deleted by hand, the record is
-        left. Activations may be deleted. `more` names further jobs, with `kind` for `{kind}`.
+        Snakemake does not remake a missing product if later ones exist, even if these are out of
+        date. So targets ask for it. A failed job leaves neither product nor record, but a log that
+        is newer than the figure's table or, if that is missing, the cell's. A product deleted by
+        hand leaves its record. Activations may be deleted. `more` adds jobs; `kind` fills `{kind}`.
         """
         found: list[str] = []
         for figure, (log, product) in itertools.product(figures, {**JOBS, **(more or {})}.items()):
             home = self.results if product.startswith(("data/", "models/")) else self.root
-            drawn = _changed(f"{self.root}/tables/{figure}.csv")
             for model, dataset in self.config.cells(figure):
                 names = {"figure": figure, "model": model, "dataset": dataset, "kind": kind}
                 names["answering"] = self.config.answering(model)
@@ -169,7 +170,10 @@ class Paths:
                 record, ran = f"{path}.provenance.json", f"{home}/logs/{log.format(**names)}.log"
                 if os.path.exists(record) and not product.startswith("activations/"):
                     found += [path]
-                elif _changed(ran) > drawn:
+                elif _changed(ran) > (
+                    _changed(f"{self.root}/tables/{figure}.csv")
+                    or _changed(f"{self.root}/delta_p/{model}/{dataset}.csv")
+                ):
                     found += [record]
         return [path for path in dict.fromkeys(found) if not os.path.exists(path)]
 

@@ -93,13 +93,18 @@ def test_a_damaged_product_is_refused_by_name(tiny_run, tmp_path):
         assert part in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("stage", ["scores", "delta_p"])
+@pytest.mark.parametrize(
+    ("stage", "script", "change"),
+    [
+        ("scores", "scores.py", {"probe": {"scoring": "published"}}),
+        ("delta_p", "table.py", {"bootstrap": {"draws": 150}}),
+    ],
+)
 def test_after_a_failed_job_the_same_command_remakes_its_product_and_all_later_ones(
-    tiny_run, tmp_path, stage
+    tiny_run, tmp_path, stage, script, change
 ):
     clone = tiny_run.copy(tmp_path / "clone")
-    change = {"probe": {"scoring": "published"}, "bootstrap": {"draws": 150}}
-    script = clone.root / f"scripts/{'table' if stage == 'delta_p' else stage}.py"
+    script = clone.root / "scripts" / script
     whole, times = script.read_text(encoding="utf-8"), script.stat()
     script.write_text("raise SystemExit(1)", encoding="utf-8")
     assert clone.run("tiny", change=change).returncode != 0
@@ -116,7 +121,7 @@ def test_a_product_deleted_by_hand_is_made_again_but_activations_may_be_deleted(
     shutil.rmtree(clone.results / "models")
     assert clone.planned("tiny") == {}
     (clone.results / TABLE.removeprefix("results/")).unlink()
-    assert {"table", "picture"} <= clone.planned("tiny").keys()
+    assert clone.planned("tiny").keys() == {"table", "picture", "methods"}
     (clone.results / f"scores/{CELL}.parquet").unlink()
     assert {"activations", "scores", "table"} <= clone.planned("tiny").keys()
 
