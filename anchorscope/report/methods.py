@@ -10,10 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
 
+from anchorscope import __version__
 from anchorscope.config.readouts import Pair
 from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
@@ -112,7 +112,7 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
     cells = [{**cell, **count} for cell, count in zip(cells, counts, strict=True)]
     crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
     wording = any(one["source"] == "wording" for one in crossed)
-    readout, released = Pair.of(cells[0]["readout"]), version("anchorscope")
+    readout, released = Pair.of(cells[0]["readout"]), __version__
     text = say.methods(about, config, readout, cells, crossed, wording, MARGIN, released)
     return str(text).strip("\n")
 

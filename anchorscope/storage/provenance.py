@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from anchorscope import __version__
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import redacted
 from anchorscope.storage.files import read_json, readable, write_json
@@ -23,14 +24,13 @@ PLACES = frozenset(("local", "file", "path", "on_disk"))
 """Settings that say where or how files are stored. Identities use digests of content instead."""
 
 STARTED = time.perf_counter()
-LIBRARIES = (
-    "anchorscope", "torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake",
-)  # fmt: skip
+LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
 
 
 def libraries() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+    """Return the versions of Python, Anchorscope and the libraries that numbers depend on."""
+    own = {"python": platform.python_version(), "anchorscope": __version__}
+    return own | {name: version(name) for name in LIBRARIES}
 
 
 def usage() -> dict[str, float]:
