@@ -1,3 +1,9 @@
+"""Records: what a product was made with."""
+
+from anchorscope import __version__
+from anchorscope.storage import provenance
+
+
 def test_the_version_of_anchorscope_is_known_in_an_environment_where_it_is_not_installed(
     monkeypatch,
 ):
