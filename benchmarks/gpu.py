@@ -198,7 +198,8 @@ def rows_of(real: Real, device: str, dtype: torch.dtype, peak: float) -> Iterato
     if lacking := _lacking(real, device):
         print(f"{real.name} was not measured: {lacking}")
         return
-    loaded = workloads.loaded(_model(real, device, dtype), torch.device(device))
+    loading.without_cudnn()  # as when a model is loaded
+    loaded = loading.build(real.shape, str(dtype).removeprefix("torch."), torch.device(device))
     row = one(real, loaded, peak)
     print(f"{json.dumps(row)}", flush=True)
     yield row
@@ -400,13 +401,3 @@ def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
         "seconds": taken.seconds,
         "peak_mb": taken.peak_mb,
     }
-
-
-def _model(real: Real, device: str, dtype: torch.dtype) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    loading.without_cudnn()  # as when a model is loaded
-    torch.manual_seed(0)
-    config = AutoConfig.for_model(**real.shape)
-    with torch.device(device):
-        return AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")

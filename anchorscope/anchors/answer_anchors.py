@@ -271,9 +271,10 @@ def _begin(reply: str, question: str) -> int:
 def _heading(reply: str, start: int, question: str) -> re.Match[str] | None:
     """Match a line that ends in a colon and says no more than the question: "The author is:"."""
     line = _HEADING.match(reply, start) if question else None
-    said = line and _adds(_ABOUT_THE_ANSWER.sub("", line[1]), question)
+    if line is None or _adds(_ABOUT_THE_ANSWER.sub("", line[1]), question):
+        return None
     offer = _OFFER.search(question)
-    return None if said or (line and offer and line[1] in offer.groups()) else line
+    return None if offer and line[1] in offer.groups() else line
 
 
 def _choice(reply: str, start: int, question: str) -> re.Match[str] | None:

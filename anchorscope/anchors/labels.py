@@ -91,12 +91,12 @@ def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
     golds = list(filter(says_something, golds))
     start = max(reply.find(proper), 0)
     replies = [reply, reply[start:]]  # "The answer is Rome (Lazio)."
-    replies += [letter[1]] if (letter := _LETTER.match(reply[:start])) else []
-    said, behind = f"{_normalise(proper)} ", f"{_normalise(_PHRASE_END.split(reply[start:])[0])} "
-    if any(
-        gold.startswith(said) and behind.startswith(f"{gold} ") for gold in map(_normalise, golds)
-    ):
-        return True
+    if letter := _LETTER.match(reply[:start]):
+        replies.append(letter[1])
+    begin, phrase = (_normalise(text) for text in (proper, _PHRASE_END.split(reply[start:])[0]))
+    for gold in map(_normalise, golds):
+        if gold.startswith(f"{begin} ") and f"{phrase} ".startswith(f"{gold} "):
+            return True
     return matches(proper, golds) or any(
         _equal(*map(_normalise, pair))
         for said, gold in product(replies, golds)

@@ -85,10 +85,9 @@ def read(product: str | Path) -> dict[str, Any]:
 
 def made_with(product: str | Path, settings: Mapping[str, Any]) -> bool:
     """Return whether a product was made with these settings; looks and places do not count."""
-    given = json.loads(json.dumps(dict(settings)))
-    return identity_of(_without_places(given)) == identity_of(
-        _without_places(read(product)["settings"])
-    )
+    both = read(product)["settings"], json.loads(json.dumps(dict(settings)))
+    made, given = (identity_of(_without_places(of)) for of in both)
+    return made == given
 
 
 def counts_of(product: str | Path) -> dict[str, Any]:

@@ -50,11 +50,12 @@ def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], L
     located = read_json(snakemake.input.model)
     chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
     device = device_of(snakemake)
-    files = parts(located["path"]) if located.get("source") == "local" else []
-    before = provenance.read(snakemake.input.model)["settings"].get("on_disk") if files else None
-    if files and state_of(files) != before and digest(files) != located["revision"]:
-        what = "the model's files have changed since they were located"
-        raise stale(what, located["path"], snakemake.input.model)
+    if located.get("source") == "local":
+        files = parts(located["path"])
+        before = provenance.read(snakemake.input.model)["settings"].get("on_disk")
+        if state_of(files) != before and digest(files) != located["revision"]:
+            what = "the model's files have changed since they were located"
+            raise stale(what, located["path"], snakemake.input.model)
     return located, load(located["path"], **chosen, device=device, attention=attention)
 
 

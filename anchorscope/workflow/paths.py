@@ -168,13 +168,12 @@ class Paths:
                 names["answering"] = self.config.answering(model)
                 path = f"{home}/{product.format(**names)}"
                 record, ran = f"{path}.provenance.json", f"{home}/logs/{log.format(**names)}.log"
+                tables = f"tables/{figure}.csv", f"delta_p/{model}/{dataset}.csv"
+                of_figure, of_cell = (_changed(f"{self.root}/{table}") for table in tables)
                 if os.path.exists(record) and not product.startswith("activations/"):
-                    found += [path]
-                elif _changed(ran) > (
-                    _changed(f"{self.root}/tables/{figure}.csv")
-                    or _changed(f"{self.root}/delta_p/{model}/{dataset}.csv")
-                ):
-                    found += [record]
+                    found.append(path)
+                elif _changed(ran) > (of_figure or of_cell):
+                    found.append(record)
         return [path for path in dict.fromkeys(found) if not os.path.exists(path)]
 
     def pictures(self, stem: str) -> list[str]:

@@ -97,7 +97,7 @@ def test_a_model_that_the_card_cannot_hold_is_refused_before_it_is_built(
 ):
     gpu = module("gpu")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (20e9, 80e9))
-    monkeypatch.setattr(gpu, "_model", lambda *_: pytest.fail("built"))
+    monkeypatch.setattr(gpu.loading, "build", lambda *_: pytest.fail("built"))
     (large,) = (real for real in gpu.MODELS if real.name == "qwen3-32b")
     assert [*gpu.rows_of(large, "cuda", torch.bfloat16, 1.0)] == []
     assert "qwen3-32b was not measured: it takes 72 GB, but only 20 GB" in capsys.readouterr().out

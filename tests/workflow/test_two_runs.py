@@ -244,6 +244,6 @@ def test_an_interrupted_run_ends_soon_and_says_how_it_goes_on(
     )
     assert "Traceback" not in text and survivor(clone) is None
     kept = batches(clone)
-    clone.build(PRODUCT, "--rerun-incomplete")
+    clone.build(PRODUCT)
     saved = (clone.root / "saved").read_text().split()
     assert len(kept) > 1 and all(saved.count(name) == 1 for name in kept)
