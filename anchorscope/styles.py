@@ -51,7 +51,7 @@ class TextStyle:
 
     name: str
     about: str
-    ends: Ends  # what ends an answer, see `generation.settled`
+    ends: Ends  # what ends an answer, see `endings.settled`
     question: str  # with `{}` in the question's place
     closing_text: str  # text right after E_A
     # separator between a further instruction and the prompt

@@ -35,6 +35,7 @@ from anchorscope.config import shipped
 from anchorscope.config.readouts import parse
 from anchorscope.config.settings import GPU_BATCH_TOKENS, Config
 from anchorscope.models import cache, generation, loading
+from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning, runner
 from anchorscope.passes.batches import Plan, Sample
@@ -327,7 +328,7 @@ def generated(loaded: Loaded, table: pd.DataFrame) -> float:
     """Return the tokens generated per second. No answer ends early."""
     rows = table.to_dict("records")
     prompts = [row["input_ids"][: row["prompt_length"]] for row in rows]
-    ending = generation.Ending(CHAT, (0,), frozenset())
+    ending = Ending(CHAT, (0,), frozenset())
     write = partial(generation.generate, prompts, loaded, ending, max_new_tokens=NEW_TOKENS)
     write()
     found, taken = timing.timed(write, "wall")

@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from workloads import READOUT, Workload, hidden_states, reading
 
 from anchorscope.models import families, generation
+from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
 from anchorscope.passes import planning, runner
 from anchorscope.passes.hooks import mask
@@ -101,7 +102,7 @@ def fitting(samples: int) -> dict[str, Way]:
 def _generated(
     loaded: Loaded, table: pd.DataFrame, new_tokens: int, ends: frozenset[int]
 ) -> Result:
-    ending = generation.Ending(CHAT, (0,), ends)
+    ending = Ending(CHAT, (0,), ends)
     prompts = [_prompt(table, number) for number in range(len(table))]
     found = generation.generate(prompts, loaded, ending, max_new_tokens=new_tokens)
     return {number: one.ids for number, one in enumerate(found)}

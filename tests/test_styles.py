@@ -9,8 +9,7 @@ from chats import CHATS, Chat, with_chat
 
 from anchorscope import styles
 from anchorscope.anchors import tokens
-from anchorscope.models import answers
-from anchorscope.models.generation import settled
+from anchorscope.models.endings import ending_of, first_turn, settled
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import CHAT, FEW_SHOT, INSTRUCTION, PLAIN, STYLES, Example
 
@@ -59,7 +58,7 @@ def test_what_the_template_writes_after_a_turn_closes_and_ends_an_answer(
     byte_level: Any, chat: Chat
 ) -> None:
     tokenizer = with_chat(byte_level, chat)
-    ending = answers.ending_of(MODEL, tokenizer, CHAT)
+    ending = ending_of(MODEL, tokenizer, CHAT)
     assert 0 in ending.eos and tokenizer.eos_token_id in ending.eos
     if chat.end in tokenizer.get_vocab():
         assert ending.closing == (tokenizer.convert_tokens_to_ids(chat.end),)
@@ -67,7 +66,7 @@ def test_what_the_template_writes_after_a_turn_closes_and_ends_an_answer(
     else:  # text: what begins it is put, and all of it ends a turn
         assert ending.closing == tokens.continuation(tokenizer, chat.end)[:1]
         assert settled(f"Ann Bo{chat.end} Who", ending) and not settled("Ann\nBo", ending)
-        assert answers.first_turn(f"Ann Bo{chat.end} Who", ending).strip() == "Ann Bo"
+        assert first_turn(f"Ann Bo{chat.end} Who", ending).strip() == "Ann Bo"
 
 
 def test_generation_ends_at_any_token_that_config_tokenizer_or_template_names(
@@ -76,7 +75,7 @@ def test_generation_ends_at_any_token_that_config_tokenizer_or_template_names(
     tokenizer = with_chat(byte_level, CHATS["gemma3"])
     model = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=[3, 5]))
     named = {tokenizer.convert_tokens_to_ids(text) for text in ("<eos>", "<end_of_turn>")}
-    assert answers.ending_of(model, tokenizer, CHAT).eos == {3, 5, *named}
+    assert ending_of(model, tokenizer, CHAT).eos == {3, 5, *named}
 
 
 def test_a_chat_without_any_end_is_refused_in_one_message(byte_level: Any) -> None:
@@ -85,7 +84,7 @@ def test_a_chat_without_any_end_is_refused_in_one_message(byte_level: Any) -> No
     none = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=None))
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
     with pytest.raises(AnchorscopeError, match="ends an answer"):
-        answers.ending_of(none, tokenizer, CHAT)
+        ending_of(none, tokenizer, CHAT)
 
 
 ALL = "{% for m in messages %}"

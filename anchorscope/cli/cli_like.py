@@ -19,6 +19,7 @@ import torch
 
 from anchorscope.config.settings import Config
 from anchorscope.models import families, generation, loading
+from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
 from anchorscope.passes import batches, planning, runner
 from anchorscope.passes.batches import Sample
@@ -259,7 +260,7 @@ def answer(loaded: Loaded, work: Work, tokens: int) -> int:
     """Generate one full batch of answers of full length. Return their number."""
     most = work.config.generation.max_new_tokens
     prompts = _prompts(work, max(1, tokens // (work.prompt + most)))
-    ending = generation.Ending(CHAT, closing=(), eos=frozenset())
+    ending = Ending(CHAT, closing=(), eos=frozenset())
     sized = replace(loaded, batch_tokens=tokens)
     return len(generation.generate(prompts, sized, ending, max_new_tokens=most, room=_Strict()))
 

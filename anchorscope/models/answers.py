@@ -8,25 +8,23 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
-from anchorscope.anchors import answer_anchors, labels, sentences, tokens
+from anchorscope.anchors import labels
 from anchorscope.models import families, inputs
+from anchorscope.models.endings import ending_of
 from anchorscope.models.families import Loaded
-from anchorscope.models.generation import CONTEXT, Ending, Written, generate, settled
+from anchorscope.models.generation import Written, generate
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt
+from anchorscope.models.trimming import Trimmed, gold_tokens, trim
 from anchorscope.storage.counts import COPIED, NO_ANSWER, THOUGHT, UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
-from anchorscope.styles import Style, gap, style_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from anchorscope.styles import style_of
 
 log = logging.getLogger(__name__)
 
@@ -84,24 +82,6 @@ class Settings:
     no_answer: Literal["drop", "wrong"] = "drop"
     # whether to keep answers that have neither a gold answer nor a label from the user
     unlabelled: bool = False
-
-
-@dataclass(frozen=True)
-class Trimmed:
-    """The part of an answer that is passed through the model."""
-
-    text: str  # text of the answer, up to the first full stop or line break after E_A
-    turn: str = ""  # part of the text that is searched for the answer, see `first_turn`
-    # token ids to pass: the answer up to the end of E_A, then the closing token; empty without E_A
-    ids: tuple[int, ...] = ()
-    response: str = ""  # the text of `ids`
-    # E_A as indices [start, end) in `ids`; None if no E_A was found
-    anchor: tuple[int, int] | None = None
-    anchor_text: str | None = None  # text of E_A
-    sure: bool = False  # whether the finder is sure of E_A, see `answer_anchors.Anchor`
-    no_answer: str | None = None  # why this is no answer, one of `answer_anchors.REASONS`
-    thinks: bool = False  # whether the response opens with the model's thoughts
-    split: bool = False  # whether E_A's last token held more ("Paris."), and was tokenised anew
 
 
 def answer(
@@ -163,60 +143,13 @@ def answer(
             record |= _answered(prompt, trimmed, settings, notes)
             if record["dropped"] is None:
                 record["ea_logprob"] = _logprob(trimmed, said)
-                record |= _gold(prompt, record, loaded.tokenizer, ending, embedded)
+                if record["label"] == 1 and record["golds"]:
+                    gold = str(record["golds"][0])
+                    record |= gold_tokens(gold, prompt, loaded.tokenizer, ending, embedded)
         records.append(record)
     _warn(records, notes)
     table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
     return table, _counts(records, notes)
-
-
-def trim(
-    prompt: Sequence[int],
-    response: Sequence[int],
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
-    *,
-    question: str = "",
-    may_be_cut: bool = False,
-) -> Trimmed:
-    """Find E_A in an answer, put the closing token right after E_A, and drop the rest.
-
-    `prompt` and `response` are token ids. Set `may_be_cut` for a generated response, since the
-    token limit may have cut it off.
-    """
-    context = prompt[-CONTEXT:]
-    body = tuple(takewhile(lambda token: token not in ending.eos, response))
-    text, spans = tokens.char_spans(tokenizer, body, context)
-    turn = first_turn(text, ending)
-    found = answer_anchors.locate(turn, question)
-    cut_off = may_be_cut and len(body) == len(response) and not settled(text, ending)
-    no_answer = answer_anchors.no_answer(turn, question, found, finished=not cut_off)
-    close = sentences.closer(text, found.end if found else 0)
-    whole = (text if close is None else text[: close + 1]).strip()
-    thinks = answer_anchors.thinks(turn)
-    unanchored = Trimmed(whole, turn, no_answer=no_answer, thinks=thinks)
-    if found is None:
-        return unanchored
-    span = (found.start, found.end)
-    inside = tokens.overlapping(text, spans, *span)
-    if split := spans[inside[-1]][1] > span[1]:
-        cut = tokens.cut(tokenizer, body, text[: span[1]], spans, context)
-        if cut is None:
-            return unanchored
-        body = cut
-        text, spans = tokens.char_spans(tokenizer, body, context)
-        inside = tokens.overlapping(text, spans, *span)
-    fed = body[: inside[-1] + 1] + ending.closing
-    fed_text, _ = tokens.char_spans(tokenizer, fed, context)
-    return replace(
-        unanchored,
-        ids=fed,
-        response=fed_text,
-        anchor=(inside[0], inside[-1] + 1),
-        anchor_text=text[slice(*span)],
-        sure=found.sure,
-        split=split,
-    )
 
 
 def _logprob(trimmed: Trimmed, written: Written) -> float | None:
@@ -224,67 +157,6 @@ def _logprob(trimmed: Trimmed, written: Written) -> float | None:
     start, end = trimmed.anchor or (0, 0)
     some = written.logprobs[start : max(end, start + 1)]
     return sum(some) / len(some) if some else None
-
-
-def _gold(
-    prompt: Prompt,
-    record: Mapping[str, Any],
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
-    embedded: int,
-) -> dict[str, Any]:
-    """Return `gold_ids`, `gold_start` and `gold_end` for a row with a wrong answer.
-
-    They hold the first gold answer, trimmed and followed by the closing token. Return {} if the
-    answer is right, if there is no gold answer, if the gold answer's tokens do not decode to its
-    text, or if the embedding has no row for one of these tokens.
-    """
-    if record["label"] != 1 or not record["golds"]:
-        return {}
-    gold = str(record["golds"][0])
-    start, end = answer_anchors.trimmed(gold)
-    try:
-        ids = tokens.continuation(tokenizer, gap(str(prompt.row["prompt"])) + gold[:end])
-    except ValueError:  # the tokenizer has no tokens for the text
-        return {}
-    spelled, spans = tokens.char_spans(tokenizer, ids, prompt.ids[-CONTEXT:])
-    place = spelled.find(gold[:end])
-    inside = tokens.overlapping(spelled, spans, place + start, place + end)
-    if place < 0 or not inside or max(ids) >= embedded:
-        return {}
-    fed = (*ids[: inside[-1] + 1], *ending.closing)
-    return {"gold_ids": list(fed), "gold_start": inside[0], "gold_end": inside[-1] + 1}
-
-
-def ending_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: Style) -> Ending:
-    """Return the tokens that end answers in a prompt style.
-
-    In a chat, `closing` comes from the text that the template writes after a turn. `eos` holds
-    every end token that the generation config, the tokenizer or the template names.
-
-    Raises:
-        AnchorscopeError: Neither tokenizer nor chat template has a token that ends an answer.
-    """
-    configured = getattr(model.generation_config, "eos_token_id", None)
-    several = configured if isinstance(configured, list) else [configured]
-    eos = [token for token in (tokenizer.eos_token_id, *several) if token is not None]
-    text, mark = style.closing(tokenizer), ""
-    if text:
-        closing = tokens.continuation(tokenizer, text)
-        # Keep all tokens of a full stop, but only the first one of an empty line or a turn's mark.
-        closing = closing if style.ends == "sentence" else closing[:1]
-    else:
-        closing = tuple(eos[:1])
-    if style.ends == "turn" and text:
-        if (control := tokens.first_control(tokenizer, text)) is not None:
-            closing, eos = (control,), [*eos, control]
-        else:
-            mark = text.strip()
-    if not closing:
-        what = "neither tokenizer nor chat template has a token that ends an answer"
-        do = "set `eos_token`, or use the prompt style `few_shot`"
-        raise AnchorscopeError(what, "tokenizer_config.json, eos_token", do, see="chat-template")
-    return Ending(style, closing, frozenset(eos), mark)
 
 
 def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -298,17 +170,6 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
             do = "delete the prompts of this cell and run again"
             raise AnchorscopeError(what, f"prompts, id {row['id']}", do, see="stale-product")
     return rows
-
-
-def first_turn(text: str, ending: Ending) -> str:
-    """Return the part of the reply `text` in which the answer is looked for.
-
-    In a chat, return the whole turn, which may begin with line breaks. Else return the first line.
-    """
-    if ending.style.ends == "turn":
-        return text.partition(ending.mark)[0] if ending.mark else text
-    breaks = (place for place, char in enumerate(text) if char in sentences.NEWLINES)
-    return text[: next(breaks, None)]
 
 
 def _empty(prompt: Prompt) -> dict[str, Any]:

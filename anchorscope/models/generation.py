@@ -16,19 +16,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from anchorscope.anchors import answer_anchors, sentences
 from anchorscope.models import cache, families
+from anchorscope.models.endings import Ending, ended
 from anchorscope.models.families import Loaded
 from anchorscope.storage import partial
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
-from anchorscope.styles import Style
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedModel
 
-CONTEXT = 8
-"""Number of last prompt tokens to decode along with an answer, to keep the answer's first space."""
 LEAVE_AT = 0.75
 """Drop ended rows when at most this share of a batch is unfinished. Dropping copies the cache."""
 
@@ -39,16 +36,6 @@ class Written:
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]  # of each token, in nats, given all before it
-
-
-@dataclass(frozen=True)
-class Ending:
-    """Tokens that end an answer."""
-
-    style: Style
-    closing: tuple[int, ...]  # token ids put after E_A in every sample; the last one closes
-    eos: frozenset[int]  # ids of all tokens that end a response
-    mark: str = ""  # text that ends a turn of a chat where no single token does
 
 
 def generate(
@@ -80,12 +67,12 @@ def generate(
     # The head leaves each row at least one token, from which the first new token is predicted.
     shared = min([cache.common(prompts), *(len(ids) - 1 for ids in prompts)])
     head = cache.pass_head(loaded.model, prompts[0][:shared], loaded.device)
-    ended = functools.partial(_ended, tokenizer=loaded.tokenizer, ending=ending)
+    has_ended = functools.partial(ended, tokenizer=loaded.tokenizer, ending=ending)
     sizes = [len(ids) + max_new_tokens for ids in prompts]
 
     def answers_of(batch: Sequence[int]) -> list[Written]:
         rows, row_names = [prompts[n] for n in batch], [names[n] for n in batch]
-        return _greedy(rows, row_names, loaded.model, head, shared, ended, max_new_tokens)
+        return _greedy(rows, row_names, loaded.model, head, shared, has_ended, max_new_tokens)
 
     def tensors_of(batch: Sequence[int]) -> dict[str, torch.Tensor]:
         """Return the new tokens of each row, padded with -1, and their log-probabilities."""
@@ -203,13 +190,13 @@ def _greedy(
     model: PreTrainedModel,
     head: cache.Layers,
     shared: int,
-    ended: Callable[[Sequence[int], Sequence[int]], bool],
+    has_ended: Callable[[Sequence[int], Sequence[int]], bool],
     most: int,
 ) -> list[Written]:
     """Generate at most `most` new tokens for each row of a batch.
 
-    `head` holds the keys and values of the `shared` tokens that all rows begin with. `ended` takes
-    a row's new tokens and its prompt, and tells whether the answer is complete.
+    `head` holds the keys and values of the `shared` tokens that all rows begin with. `has_ended`
+    takes a row's new tokens and its prompt, and tells whether the answer is complete.
     """
     device = families.device_of(model)
     rows = _Rows(prompts, model, head, shared, most)
@@ -230,7 +217,7 @@ def _greedy(
                 if n in going:
                     answers[n].append(token)
                     logprobs[n].append(logprob)
-                    if ended(answers[n], prompts[n]):
+                    if has_ended(answers[n], prompts[n]):
                         going.remove(n)
             if not going:
                 break
@@ -250,41 +237,3 @@ def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
         where = f"sample {names[int(bad.nonzero()[0, 0])]}"
         raise families.not_finite("the logits of the next token are not finite", where)
     return likeliest
-
-
-def _ended(
-    new: Sequence[int], prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast, ending: Ending
-) -> bool:
-    """Return whether no further token could change the trimmed answer."""
-    if new[-1] in ending.eos:
-        return True
-    if ending.style.ends == "turn" and not ending.mark:
-        return False
-    before, text = (
-        str(tokenizer.decode([*prompt[-CONTEXT:], *ids], clean_up_tokenization_spaces=False))
-        for ids in ((), new)
-    )
-    return settled(text[len(before) :], ending)
-
-
-def settled(text: str, ending: Ending) -> bool:
-    """Return whether an answer has ended, so that no further token can change it.
-
-    A chat answer ends with its turn. Any other answer ends with a line break. If `style.ends` is
-    `sentence`, a full stop ends it too. A full stop between spaces does so at once. Any other may
-    belong to an abbreviation or number, so it ends the answer only once two words follow it.
-    """
-    if ending.style.ends == "turn":
-        return bool(ending.mark) and ending.mark in text
-    if any(char in sentences.NEWLINES for char in text):
-        return True
-    if ending.style.ends == "line":
-        return False
-    anchor = answer_anchors.locate(text)
-    close = sentences.closer(text, anchor.end if anchor else 0)
-    if close is None:
-        return False
-    before, after = text[:close], text[close + 1 :]
-    if not before or before[-1].isspace():
-        return any(char.isspace() for char in after)
-    return len(after.split()) >= 2

@@ -10,8 +10,9 @@ from hostile import cases, huge, pieces, short, text
 from hypothesis import given, strategies as st
 
 from anchorscope.anchors import labels
-from anchorscope.models import answers, inputs
-from anchorscope.models.generation import Ending, Written
+from anchorscope.models import answers, endings, inputs, trimming
+from anchorscope.models.endings import Ending
+from anchorscope.models.generation import Written
 from anchorscope.questions import prompts, questions
 from anchorscope.styles import STYLES
 
@@ -20,7 +21,7 @@ NAMES = st.sampled_from(list(STYLES))
 
 def ending_of(tokenizer: Any, style: str) -> Ending:
     tokenizer = simple_chat(tokenizer) if STYLES[style].templated else tokenizer
-    return answers.ending_of(Scripted(), tokenizer, STYLES[style])
+    return endings.ending_of(Scripted(), tokenizer, STYLES[style])
 
 
 @cases
@@ -35,7 +36,7 @@ def test_a_label_is_right_or_wrong_and_a_gold_matches_itself(said: str, golds: l
 
 
 def check_trimmed(tokenizer: Any, said: tuple[int, ...], ending: Ending, prompt: list[int]) -> None:
-    found = answers.trim(prompt, said, tokenizer, ending)
+    found = trimming.trim(prompt, said, tokenizer, ending)
     if found.anchor is None:
         assert found.anchor_text is None and found.response == "" and found.ids == ()
         return
@@ -47,7 +48,7 @@ def check_trimmed(tokenizer: Any, said: tuple[int, ...], ending: Ending, prompt:
     if "\ufffd" not in decoded:
         assert found.anchor_text in tokenizer.decode([*prompt[-1:], *found.ids[start:end]])
     assert found.anchor_text in found.response
-    again = answers.trim(prompt, found.ids[:end], tokenizer, ending)
+    again = trimming.trim(prompt, found.ids[:end], tokenizer, ending)
     assert again.ids == found.ids
 
 

@@ -71,7 +71,7 @@ def all_rows(chosen: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def first_line(text: str, style: str) -> str:
-    """What may hold the answer, as `answers.first_turn` has it."""
+    """What may hold the answer, as `endings.first_turn` has it."""
     breaks = (place for place, char in enumerate(text) if char in sentences.NEWLINES)
     return text if style == "chat" else text[: next(breaks, None)]
 

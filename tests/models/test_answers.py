@@ -16,8 +16,10 @@ from transformers import GenerationConfig
 
 from anchorscope.anchors import answer_anchors, sentences, tokens
 from anchorscope.models import answers, families, inputs
-from anchorscope.models.answers import Settings, answer, trim
-from anchorscope.models.generation import Ending, Written, settled
+from anchorscope.models.answers import Settings, answer
+from anchorscope.models.endings import Ending, ending_of, first_turn, settled
+from anchorscope.models.generation import Written
+from anchorscope.models.trimming import trim
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import STYLES
@@ -97,7 +99,7 @@ def merging() -> Any:
 
 def _end_of(tokenizer: Any, style: str) -> Ending:
     tokenizer = simple_chat(tokenizer) if style == "chat" else tokenizer
-    return answers.ending_of(SimpleNamespace(generation_config=None), tokenizer, STYLES[style])
+    return ending_of(SimpleNamespace(generation_config=None), tokenizer, STYLES[style])
 
 
 def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
@@ -171,7 +173,7 @@ def test_a_settled_answer_is_not_changed_by_what_follows(
     if settled(text, ending):
 
         def cut(whole: str) -> Any:
-            found = answer_anchors.locate(answers.first_turn(whole, ending))
+            found = answer_anchors.locate(first_turn(whole, ending))
             return found, sentences.closer(whole, found.end if found else 0)
 
         assert cut(text) == cut(longer)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anchorscope.models import inputs
-from anchorscope.models.generation import Ending
+from anchorscope.models.endings import Ending
 from anchorscope.questions import prompts, questions
 from anchorscope.styles import style_of
 

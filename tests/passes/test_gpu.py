@@ -12,6 +12,7 @@ from instrument import READOUTS, TOKENIZER, assert_rounded, measured, planned, s
 from test_sharing import CUTS, HEAD, assert_nothing_to_cut_changes_nothing, behind_heads
 
 from anchorscope.models import generation, loading
+from anchorscope.models.endings import Ending
 from anchorscope.passes import activations, runner
 from anchorscope.probes import fitting
 from anchorscope.storage.errors import AnchorscopeError
@@ -94,7 +95,7 @@ def test_float32_answers_are_the_cpus(checkpoint, family, head):
     tokenizer = loaded[0].tokenizer
     prompts = [tokenizer(head + text[: text.index("A:") + 2])["input_ids"] for text in CORPUS]
     prompts = [ids for ids in prompts if len(ids) + 8 <= (loaded[0].window or 1000)]
-    ending = generation.Ending(CHAT, (0,), frozenset({tokenizer("Q")["input_ids"][-1]}))
+    ending = Ending(CHAT, (0,), frozenset({tokenizer("Q")["input_ids"][-1]}))
     expected, found = (
         generation.generate(prompts, replace(one, batch_tokens=500), ending, max_new_tokens=8)
         for one in loaded

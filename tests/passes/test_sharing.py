@@ -24,6 +24,7 @@ from instrument import (
 from test_answers import _run
 
 from anchorscope.models import cache, families, generation, loading
+from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
 from anchorscope.passes import batches
 from anchorscope.styles import CHAT
@@ -105,7 +106,7 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     common = [loaded.tokenizer(head)["input_ids"]] if head else []  # the head alone is a prompt too
     free = [greedy(loaded, ids, (), 8) for ids in prompts]
     eos = frozenset([free[0][2], free[3][5]])
-    ending = generation.Ending(CHAT, (0,), eos)
+    ending = Ending(CHAT, (0,), eos)
     found = generation.generate(
         [*prompts, *common], replace(loaded, batch_tokens=500), ending, max_new_tokens=8
     )

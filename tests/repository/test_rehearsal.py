@@ -20,7 +20,8 @@ from workflow import PROJECT
 
 from anchorscope.config import shipped
 from anchorscope.config.settings import Config
-from anchorscope.models import answers, loading, vocabulary
+from anchorscope.models import loading, vocabulary
+from anchorscope.models.endings import ending_of
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
 from anchorscope.workflow.config import read
@@ -122,7 +123,7 @@ def test_chat_templates_end_prompts_and_turns_as_published(
     tokenizer, style = tiny(name, tmp_path), style_of("chat")
     assert style.around(EXAMPLES, tokenizer).after.endswith(f"{turn}\n\nAnswer:")
     model: Any = SimpleNamespace(generation_config=None)
-    ending = answers.ending_of(model, tokenizer, style)
+    ending = ending_of(model, tokenizer, style)
     assert tokenizer.decode(list(ending.closing)) == closing
     assert style.around([], tokenizer).after.endswith(f"{turn}\n\n")
 

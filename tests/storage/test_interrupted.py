@@ -12,12 +12,13 @@ import torch
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned, short_of_memory
 
 from anchorscope.models import generation
+from anchorscope.models.endings import Ending
 from anchorscope.passes import activations, planning
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room, out_of_memory
 from anchorscope.styles import CHAT
 
-ENDING = generation.Ending(CHAT, (0,), frozenset())
+ENDING = Ending(CHAT, (0,), frozenset())
 
 
 @contextmanager
