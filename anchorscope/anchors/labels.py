@@ -13,7 +13,8 @@ from functools import lru_cache
 from itertools import chain, pairwise, product
 from unicodedata import category, normalize
 
-from anchorscope.anchors.answer_anchors import locate, trimmed
+from anchorscope.anchors.answer_anchors import locate
+from anchorscope.anchors.answer_text import trimmed
 from anchorscope.anchors.english import (
     MONTH_NAME,
     MONTHS,

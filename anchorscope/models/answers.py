@@ -78,7 +78,7 @@ class Settings:
     style: str  # prompt style, a key of `styles.STYLES`
     max_new_tokens: int = 32  # see `generate`
     max_prompt_tokens: int = 1024  # longer prompts are dropped
-    # whether a response that is no answer (`answer_anchors.no_answer`) is dropped or labelled wrong
+    # whether a response that is no answer (`no_answer.reason`) is dropped or labelled wrong
     no_answer: Literal["drop", "wrong"] = "drop"
     # whether to keep answers that have neither a gold answer nor a label from the user
     unlabelled: bool = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.anchors import answer_anchors, sentences, tokens
+from anchorscope.anchors import answer_anchors, answer_text, no_answer, sentences, tokens
 from anchorscope.models.endings import CONTEXT, Ending, first_turn, settled
 from anchorscope.models.inputs import Prompt
 from anchorscope.styles import gap
@@ -29,7 +29,7 @@ class Trimmed:
     anchor: tuple[int, int] | None = None
     anchor_text: str | None = None  # text of E_A
     sure: bool = False  # whether the finder is sure of E_A, see `answer_anchors.Anchor`
-    no_answer: str | None = None  # why this is no answer, one of `answer_anchors.REASONS`
+    no_answer: str | None = None  # why this is no answer, one of `no_answer.REASONS`
     thinks: bool = False  # whether the response opens with the model's thoughts
     split: bool = False  # whether E_A's last token held more ("Paris."), and was tokenised anew
 
@@ -54,11 +54,10 @@ def trim(
     turn = first_turn(text, ending)
     found = answer_anchors.locate(turn, question)
     cut_off = may_be_cut and len(body) == len(response) and not settled(text, ending)
-    no_answer = answer_anchors.no_answer(turn, question, found, finished=not cut_off)
+    reason = no_answer.reason(turn, question, found, finished=not cut_off)
     close = sentences.closer(text, found.end if found else 0)
     whole = (text if close is None else text[: close + 1]).strip()
-    thinks = answer_anchors.thinks(turn)
-    unanchored = Trimmed(whole, turn, no_answer=no_answer, thinks=thinks)
+    unanchored = Trimmed(whole, turn, no_answer=reason, thinks=no_answer.thinks(turn))
     if found is None:
         return unanchored
     span = (found.start, found.end)
@@ -92,7 +91,7 @@ def gold_tokens(
     tokens do not decode to the gold answer, or if the embedding, which has rows for the token ids
     below `embedded`, lacks one of them.
     """
-    start, end = answer_anchors.trimmed(gold)
+    start, end = answer_text.trimmed(gold)
     try:
         ids = tokens.continuation(tokenizer, gap(str(prompt.row["prompt"])) + gold[:end])
     except ValueError:  # the tokenizer has no tokens for the text

@@ -7,8 +7,9 @@ from anchors.test_real_answers import cases_of
 from hostile import cases, text
 from hypothesis import given, strategies as st
 
-from anchorscope.anchors import sentences
-from anchorscope.anchors.answer_anchors import REASONS, UNFINISHED, locate, no_answer, thinks
+from anchorscope.anchors import no_answer, sentences
+from anchorscope.anchors.answer_anchors import locate
+from anchorscope.anchors.no_answer import REASONS, UNFINISHED, thinks
 
 CASES = cases_of("anchor_cases")
 WHICH = "Which is it?"
@@ -21,7 +22,7 @@ def found(answer: str, question: str = "") -> str | None:
 
 
 def reason(question: str, answer: str, finished: bool = True) -> str | None:
-    return no_answer(answer, question, locate(answer, question), finished)
+    return no_answer.reason(answer, question, locate(answer, question), finished)
 
 
 FOUND = [

@@ -10,7 +10,8 @@ from anchors.test_real_answers import FILES, GOLDS, cases_of, located, present
 from hypothesis import given, settings, strategies as st
 from scipy.stats import fisher_exact
 
-from anchorscope.anchors.answer_anchors import locate, no_answer
+from anchorscope.anchors import no_answer
+from anchorscope.anchors.answer_anchors import locate
 from anchorscope.anchors.labels import is_right, judge, matches, repeats_subject, squad_normalise
 from anchorscope.anchors.sentences import NEWLINES
 from anchorscope.questions.fields import RowCells
@@ -131,7 +132,7 @@ def test_a_letter_as_gold_answer_is_right_where_it_is_the_whole_reply() -> None:
     question = "Which is it? (A) one (B) two (C) three (D) four"
     for reply in ("C", "C.", "(C)", "C)", "The answer is C."):
         assert judge(reply, question, ["C"]), reply
-        assert no_answer(reply, question, locate(reply, question), True) is None
+        assert no_answer.reason(reply, question, locate(reply, question), True) is None
     assert not any(judge(other, question, ["C"]) for other in ("A", "B", "D", "C large one"))
 
 

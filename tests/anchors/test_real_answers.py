@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from anchorscope.anchors import answer_anchors, labels, sentences
+from anchorscope.anchors import answer_anchors, labels, no_answer, sentences
 from anchorscope.questions.fields import RowCells
 
 TESTS = Path(__file__).parents[1]
@@ -85,7 +85,7 @@ def located(case: dict[str, Any]) -> tuple[str, answer_anchors.Anchor | None]:
 def judged(case: dict[str, Any]) -> tuple[str | None, str]:
     """E_A and outcome of a case, as the answers stage finds them."""
     said, anchor = located(case)
-    if answer_anchors.no_answer(said, case["question"], anchor, not case.get("cut", False)):
+    if no_answer.reason(said, case["question"], anchor, not case.get("cut", False)):
         return (None if anchor is None else said[anchor.start : anchor.end]), "no answer"
     assert anchor is not None
     text = said[anchor.start : anchor.end]
@@ -135,8 +135,8 @@ def test_refusals_are_those_marked_by_eye() -> None:
             question = case.get("question") or rows(group["dataset"])[case["row"]]["question"]
             said, anchor = located(case | {"question": question})
             finished = not case.get("cut", False)
-            reason = answer_anchors.no_answer(said, question, anchor, finished)
-            found.append(reason == answer_anchors.REFUSAL)
+            reason = no_answer.reason(said, question, anchor, finished)
+            found.append(reason == no_answer.REFUSAL)
             marked.append(case["refusal"])
     both = sum(one and other for one, other in zip(found, marked, strict=True))
     assert len(found) == 140

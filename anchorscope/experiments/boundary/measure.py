@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from anchorscope.anchors.answer_anchors import REFUSAL
+from anchorscope.anchors.no_answer import REFUSAL
 from anchorscope.experiments.boundary import RANDOM, Boundary
 from anchorscope.experiments.scored import Cell, with_facts
 from anchorscope.models import answers
