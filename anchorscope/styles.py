@@ -59,7 +59,6 @@ class TextStyle:
     example: str = ""  # with `{question}` and `{answer}`; empty for a style without examples
 
     templated = False  # whether a prompt's text already contains the special tokens
-    apart = False  # whether examples of other relations than the question's come first
 
     @property
     def shows_examples(self) -> bool:
@@ -104,7 +103,6 @@ class ChatStyle:
 
     ends: Ends = "turn"
     templated = True
-    apart = True
     shows_examples = True
 
     def around(self, examples: Sequence[Example], tokenizer: Any) -> Around:

@@ -100,7 +100,7 @@ rule detection_cell:
 rule detection_transfer:
     input:
         **{
-            kind: paths.of_model(stage, end)
+            kind: paths.of_figure(stage, end)
             for kind, stage, end in (
                 ("answers", "answers", ".parquet"),
                 ("activations", "activations", ""),

@@ -21,15 +21,9 @@ with stage(snakemake):
         loaded, answers, path, conditions=chosen.conditions, probe=fitting.ProbeSettings(**probe)
     )
     product = snakemake.output.activations
-    waits = partial.folder_for(snakemake, product, loaded.device.type, planned)
-    passes = activations.write(waits, loaded, planned, chosen.readouts)
-    provenance.of_stage(
-        snakemake,
-        product,
-        counts=planned.counts,
-        model=located,
-        passes=passes,
-        device=passes["device"],
-        dtype=passes["dtype"],
-    )
+    device = loaded.device.type
+    waits = partial.folder_for(snakemake, product, device, planned)
+    activations.write(waits, loaded, planned, chosen.readouts)
+    facts = {"model": located, "device": device, "dtype": chosen.dtype, "counts": planned.counts}
+    provenance.of_stage(snakemake, product, **facts)
     partial.publish(waits, product)

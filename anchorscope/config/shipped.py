@@ -8,8 +8,6 @@ from typing import Any
 
 import yaml
 
-from anchorscope.storage.errors import AnchorscopeError, nearest
-
 FILES = ("catalogue.yaml", "calibration.yaml")
 """Files of the catalogue in this folder. No entry is in both."""
 
@@ -66,12 +64,5 @@ def shapes() -> Mapping[str, Mapping[str, Any]]:
 
 
 def shape_of(model: str) -> dict[str, Any]:
-    """Return the shape of a catalogue model, as arguments of `AutoConfig.for_model`.
-
-    Raises:
-        AnchorscopeError: No shape is known for this key.
-    """
-    if model not in shapes():
-        what = f"no shape is known for the model `{model}`"
-        raise AnchorscopeError(what, "the catalogue", nearest(model, shapes()), see="config")
+    """Return the shape of a catalogue model, as arguments of `AutoConfig.for_model`."""
     return copy.deepcopy(dict(shapes()[model]))

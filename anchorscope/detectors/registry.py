@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Literal
 
 from anchorscope.figures.figure_view import View
@@ -31,8 +31,7 @@ class Method:
     @property
     def fit(self) -> Fit:
         """The function that fits the method."""
-        module, _, function = self.source.partition(":")
-        fit: Fit = getattr(import_module(f"anchorscope.detectors.methods.{module}"), function)
+        fit: Fit = resolve_name(f"anchorscope.detectors.methods.{self.source}")
         return fit
 
 

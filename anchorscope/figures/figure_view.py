@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +27,5 @@ class View:
     @property
     def chart(self) -> Chart:
         """Function that draws the picture."""
-        module, _, function = self.drawn_by.partition(":")
-        chart: Chart = getattr(import_module(f"anchorscope.{module}"), function)
+        chart: Chart = resolve_name(f"anchorscope.{self.drawn_by}")
         return chart

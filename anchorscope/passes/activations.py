@@ -6,11 +6,10 @@ Modules that load torch are imported inside functions, because many jobs read on
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -34,17 +33,11 @@ OUTPUTS = "outputs.parquet"
 """Name of the file with token probabilities in a folder of activations."""
 
 
-def write(
-    folder: str | Path, loaded: Loaded, planned: Plan, readouts: Sequence[str]
-) -> dict[str, Any]:
+def write(folder: str | Path, loaded: Loaded, planned: Plan, readouts: Sequence[str]) -> None:
     """Pass all batches; write `batch-00000.safetensors`, ..., `index.parquet` and `OUTPUTS`.
 
     Batches that an earlier run finished in `folder` are not passed again, even if settings changed.
     So get `folder` from `partial.folder_for`, which returns another path for other settings.
-
-    Returns:
-        The cost of the passes: `rows` passed, `samples`, `rows_by_condition`, `batches`, `seconds`,
-        `device`, `dtype`, `attention`.
     """
     from anchorscope.passes.runner import measure
 
@@ -54,19 +47,16 @@ def write(
     ids = [[planned.samples[at].id for at in batch.samples] for batch in planned.batches]
     signatures = [partial.signature(of_batch) for of_batch in ids]
     todo = [n for n, path in enumerate(paths) if not partial.finished(path, signatures[n])]
-    seconds = 0.0
     passes = measure(loaded, planned, readouts, numbers=todo, outputs=True)
     total = sum(len(planned.batches[number].rows) for number in todo)
     # If writing a batch fails, closing the generator drops the batch that was begun ahead.
     with closing(passes), Progress(total=total, unit="rows") as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
-            notes = {"ids": json.dumps(ids[number]), "seconds": f"{progress.seconds - seconds:.6f}"}
-            seconds = progress.seconds
-            partial.save(tensors, paths[number], samples=signatures[number], **notes)
+            notes = {"samples": signatures[number], "ids": json.dumps(ids[number])}
+            partial.save(tensors, paths[number], **notes)
             progress.update(len(batch.rows))
     write_parquet(index(planned), folder / "index.parquet")
     write_parquet(_outputs(planned, paths), folder / OUTPUTS)
-    return _cost(loaded, planned, paths)
 
 
 def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
@@ -98,21 +88,6 @@ def _outputs(planned: Plan, paths: Sequence[Path]) -> pd.DataFrame:
 def outputs(folder: str | Path) -> pd.DataFrame:
     """Read the token probabilities of a cell, see `_outputs`."""
     return read_parquet(Path(folder) / OUTPUTS)
-
-
-def _cost(loaded: Loaded, planned: Plan, paths: Sequence[Path]) -> dict[str, Any]:
-    """Return the cost of the passes, see `write`. The batches' files say how long each took."""
-    rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
-    return {
-        "rows": rows.total(),
-        "samples": len(planned.samples),
-        "rows_by_condition": dict(rows),
-        "batches": len(planned.batches),
-        "seconds": round(sum(float(partial.notes(path)["seconds"]) for path in paths), 3),
-        "device": loaded.device.type,
-        "dtype": str(loaded.model.dtype).removeprefix("torch."),
-        "attention": loaded.model.config._attn_implementation,
-    }
 
 
 def index(planned: Plan) -> pd.DataFrame:

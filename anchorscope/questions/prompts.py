@@ -77,7 +77,7 @@ def build(
     frames: dict[str | None, tuple[tuple[Example, ...], Around]] = {}
     rows = []
     for entry in questions.to_dict("records"):
-        known = how.apart and isinstance(entry["relation"], str)
+        known = how.templated and isinstance(entry["relation"], str)
         relation = entry["relation"] if known else None
         if relation not in frames:
             shown = _shown(pool, how, examples, seed, relation)
@@ -129,8 +129,8 @@ def _shown(
     """
     if pool is None:
         return ()
-    chosen = choose_examples(pool, len(pool) if style.apart else examples, seed)
-    if style.apart:
+    chosen = choose_examples(pool, len(pool) if style.templated else examples, seed)
+    if style.templated:
         own = chosen["relation"].notna() & (chosen["relation"] == relation)
         chosen = chosen.iloc[own.to_numpy().argsort(kind="stable")]
         answer = chosen["answers"].map(lambda golds: squad_normalise(golds[0]))

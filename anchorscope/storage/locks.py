@@ -14,9 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from anchorscope.storage.partial import FOLDER, waiting
-
-SUFFIX = ".lock"
+from anchorscope.storage.partial import waiting
 
 log = logging.getLogger(__name__)
 
@@ -24,15 +22,7 @@ log = logging.getLogger(__name__)
 def path_of(root: str | Path, product: str | Path) -> Path:
     """Return the path of a product's lock, next to its finished batches."""
     waits = waiting(root, product)
-    return waits.with_name(waits.name + SUFFIX)
-
-
-def product_of(path: str | Path) -> str | None:
-    """Return the product of a lock, or None if `path` is not the path of a lock."""
-    path = Path(path)
-    if path.suffix != SUFFIX or path.parent.name != FOLDER:
-        return None
-    return str(path.parent.parent.joinpath(*path.stem.split("+")))
+    return waits.with_name(f"{waits.name}.lock")
 
 
 def holder(root: str | Path, product: str | Path) -> str | None:

@@ -71,13 +71,12 @@ class Paths:
     def of_cell(self, root: str, stage: str, model: str, dataset: str, end: str = "") -> str:
         """Return the path of a stage's product for one cell.
 
-        The product lies in the study's root, or in the main root if the study does not change the
-        stage. Prompts and answers are those of the model that `answers_of` names, if it is set.
+        All studies share prompts and answers, which lie in the main root. They are those of the
+        model that `answers_of` names, if it is set.
         """
-        home = root if self.studies[root].owns(stage) else self.root
         if stage in ("prompts", "answers"):
-            model = self.config.answering(model)
-        return f"{home}/{stage}/{model}/{dataset}{end}"
+            root, model = self.root, self.config.answering(model)
+        return f"{root}/{stage}/{model}/{dataset}{end}"
 
     def of_cells(
         self, root: str, stage: str, cells: Iterable[tuple[str, str]], end: str = ""
@@ -90,8 +89,17 @@ class Paths:
         return lambda w: self.of_cell(w.root, stage, w.model, w.dataset, end)
 
     def of_figure(self, stage: str, end: str) -> Callable[[Any], list[str]]:
-        """Return a function from wildcards to the paths of a product for all cells of a figure."""
-        return lambda w: self.of_cells(self.root, stage, self.config.cells(w.figure), end)
+        """Return a function from wildcards to the paths of a product for all cells of a figure.
+
+        If `model` is a wildcard, too, only its cells are meant.
+        """
+
+        def found(w: Any) -> list[str]:
+            only = getattr(w, "model", None)
+            cells = [cell for cell in self.config.cells(w.figure) if only in (None, cell[0])]
+            return self.of_cells(self.root, stage, cells, end)
+
+        return found
 
     def of_targets(self, stage: str, end: str = ".parquet") -> list[str]:
         """Return the paths of a product for all cells of the targets."""
@@ -132,15 +140,6 @@ class Paths:
             self.of_cell(self.calibration, f"experiments/{name}", model, dataset, ".parquet")
             for name, model, dataset in self.experiments_held()
         ]
-
-    def of_model(self, stage: str, end: str) -> Callable[[Any], list[str]]:
-        """Return a function from wildcards to the paths of a product for one model in a figure."""
-        return lambda w: self.of_cells(
-            self.root,
-            stage,
-            [(w.model, dataset) for dataset in self.config.figures[w.figure].datasets],
-            end,
-        )
 
     def given_scores(self, wildcards: Any) -> list[str]:
         """Return the files of scores that the user gives for a cell, whether they exist or not."""

@@ -24,7 +24,6 @@ from typing import Any
 
 import psutil
 
-from anchorscope.storage import locks
 from anchorscope.storage.errors import AnchorscopeError
 
 PATIENCE = 3.0
@@ -155,20 +154,11 @@ def _runs_in(process: psutil.Process, folder: Path) -> bool:
 def _still_running(
     folder: Path, alive: Mapping[str, str], arguments: Collection[str]
 ) -> AnchorscopeError:
-    who = [f"process {pid} of {user}{_making(int(pid))}" for pid, user in alive.items()]
+    who = [f"process {pid} of {user}" for pid, user in alive.items()]
     where = f"{folder}, {', '.join(who)}"
     again = shlex.join([sys.executable, "-m", "anchorscope.workflow.resume", *arguments])
     do = f"wait for it, or stop it (kill {' '.join(alive)}); then run: {again}"
     return AnchorscopeError("another run is active here", where, do, see="still-running")
-
-
-def _making(pid: int) -> str:
-    """Say what a process makes: `, which is making <product>`, or "" if it holds no lock."""
-    with suppress(psutil.Error):
-        for file in psutil.Process(pid).open_files():
-            if product := locks.product_of(file.path):
-                return f", which is making {os.path.relpath(product)}"
-    return ""
 
 
 def clear(folder: Path, arguments: list[str]) -> list[str]:

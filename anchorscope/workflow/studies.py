@@ -16,9 +16,6 @@ from anchorscope.experiments.registry import RunConfig
 from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
-ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
-"""Stage → place in running order. A study may take these stages' products from the main study."""
-
 TARGETS = (
     "all evidence detection detectors report calibration calibration-experiments null-controls"
     " reproduction retrain retrain-seeds".split()
@@ -30,13 +27,8 @@ TARGETS = (
 class Study:
     """One set of settings with its own root."""
 
-    root: str  # the folder of its products
+    root: str  # the folder of its products, apart from prompts and answers
     config: RunConfig
-    first: str = "prompts"  # the first stage whose products are its own
-
-    def owns(self, stage: str) -> bool:
-        """Return whether the study makes a stage's products itself. The main study always does."""
-        return stage not in ORDER or ORDER[stage] >= ORDER[self.first]
 
     @property
     def partner_folds(self) -> list[Any] | None:
@@ -73,7 +65,7 @@ def _calibration(config: RunConfig) -> Study:
         "bootstrap": {"draws": chosen.bootstrap_draws},
     }
     merged = RunConfig.model_validate(laid_over(more, config.model_dump()))
-    return Study(calibration_root(config), merged, first="activations")
+    return Study(calibration_root(config), merged)
 
 
 def calibration_root(config: RunConfig) -> str:

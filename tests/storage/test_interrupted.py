@@ -49,19 +49,18 @@ def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
     loaded, dies_at = load("llama", TOKENIZER["llama"]), 5
     plan = planned(answers_table(loaded.tokenizer), batch_tokens=400)
     with counted(loaded.model) as undisturbed:
-        whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
+        activations.write(tmp_path / "whole", loaded, plan, READOUTS)
     with pytest.raises(KeyboardInterrupt), counted(loaded.model, dies_at):
         activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     kept = len(list((tmp_path / "cell").glob("batch-*")))
     with counted(loaded.model) as rest:
-        stats = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+        activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     # The head may be passed again; else no more than the passes of one batch, two at most.
     assert dies_at + len(rest) <= len(undisturbed) + 3
     assert kept and len(rest) < len(undisturbed)
     check_states(tmp_path / "cell", tmp_path / "whole", atol=0)
-    assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
     with counted(loaded.model) as none:
-        assert activations.write(tmp_path / "cell", loaded, plan, READOUTS) == stats
+        activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     assert not none
 
 
@@ -103,10 +102,9 @@ def test_one_sample_that_does_not_fit_is_named_and_other_errors_stay_what_they_a
 def test_halved_passes_give_the_same_states(load: Any, tmp_path: Path) -> None:
     loaded = load("llama", TOKENIZER["llama"])
     plan = planned(answers_table(loaded.tokenizer), batch_tokens=10**6)
-    whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
+    activations.write(tmp_path / "whole", loaded, plan, READOUTS)
     with short_of_memory(loaded.model, 6):
-        halved = activations.write(tmp_path / "halved", loaded, plan, READOUTS)
-    assert {**halved, "seconds": 0} == {**whole, "seconds": 0}
+        activations.write(tmp_path / "halved", loaded, plan, READOUTS)
     check_states(tmp_path / "halved", tmp_path / "whole", atol=1e-5)
 
 

@@ -56,8 +56,6 @@ def test_a_lock_names_its_process(tmp_path, product):
         assert locks.holder(tmp_path, product.with_name("d2")) is None
     assert locks.holder(tmp_path, product) is None
     assert not locks.path_of(tmp_path, product).exists()
-    assert locks.product_of(locks.path_of(tmp_path, product)) == str(product)
-    assert locks.product_of(product) is None
 
 
 def test_a_killed_process_holds_nothing(tmp_path, product, hold):
@@ -83,5 +81,3 @@ def test_the_next_ones_wait_and_hold_it_one_after_the_other(tmp_path, product, h
     assert all(other.wait() == 0 for other in others)
     assert time.monotonic() - begin >= 1.0
     assert not locks.path_of(tmp_path, product).exists()
-    assert locks.product_of(locks.path_of(tmp_path, product)) == str(product)
-    assert locks.product_of(product) is None

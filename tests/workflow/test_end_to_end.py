@@ -63,8 +63,6 @@ def test_answers_are_frozen_anchored_and_labelled(answers):
 
 
 def test_scores_hold_every_sample_layer_and_condition_once(tiny_run, measured):
-    passes = provenance(tiny_run, f"activations/{CELL}")["passes"]
-    assert passes["rows_by_condition"] == measured and passes["rows"] == sum(measured.values())
     scores = read_parquet(tiny_run.results / f"scores/{CELL}.parquet")
     assert list(scores) == list(SCORES)
     keys = ["id", "layer", "readout", "condition", "draw", "probe"]

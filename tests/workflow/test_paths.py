@@ -73,8 +73,10 @@ def test_what_a_link_inside_a_folder_of_rows_or_a_model_leads_to_counts(tmp_path
 
 def test_calibration_measures_more_of_the_same_answers():
     shipped = config()
-    study = Paths(shipped, PROJECT).studies["results/calibration"]
-    assert study.owns("activations") and not study.owns("answers")
+    paths, root = Paths(shipped, PROJECT), "results/calibration"
+    study = paths.studies[root]
+    assert paths.of_cell(root, "answers", "m", "d") == "results/answers/m/d"
+    assert paths.of_cell(root, "activations", "m", "d") == f"{root}/activations/m/d"
     assert {*study.config.readouts} == {*READOUTS}
     conditions = study.config.conditions
     assert conditions.random and conditions.random.draws == shipped.calibration.random_draws
