@@ -1,8 +1,7 @@
 # Experiments: one rule measures all of them, as recorded in anchorscope/experiments/. Their tables
 # are made in tables.smk, their pictures in pictures.smk.
 #
-# in:  answers, the model, the stored probes, the scores that form the groups; prompts for the
-#      experiments that need them
+# in:  answers, the model, the stored probes, the scores that form the groups, prompts
 # out: results/experiments/<experiment>/<model>/<dataset>.parquet   scores of the experiment's passes
 
 
@@ -12,7 +11,7 @@ rule experiment_measure:
         model=f"{RESULTS}/models/{{model}}.json",
         probes=paths.product("probes", ".safetensors"),
         scores=paths.product("scores", ".parquet"),
-        prompts=paths.if_needed("prompts", paths.product("prompts", ".parquet")),
+        prompts=paths.product("prompts", ".parquet"),
     output:
         rows=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",
         provenance=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet.provenance.json",

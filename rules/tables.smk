@@ -135,8 +135,8 @@ rule experiment_table:
         rows=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".parquet")(w),
         scores=paths.of_figure("scores", ".parquet"),
         answers=paths.of_figure("answers", ".parquet"),
-        floors=paths.if_needed("floors", paths.of_figure("scores", ".floors.parquet")),
-        draws=paths.if_needed("floors", paths.of_figure("scores", ".draws.safetensors")),
+        floors=paths.of_figure("scores", ".floors.parquet"),
+        draws=paths.of_figure("scores", ".draws.safetensors"),
     output:
         table=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv",
         provenance=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv.provenance.json",

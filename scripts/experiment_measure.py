@@ -13,7 +13,7 @@ with stage(snakemake):
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.rows
     experiment = EXPERIMENTS[snakemake.wildcards.experiment]
-    attention = "eager" if "gradients" in experiment.needs else "sdpa"
+    attention = "eager" if experiment.reads_attention else "sdpa"
     located, loaded = jobs.model_of(snakemake, attention)
     answers, probes = read_parquet(given.answers), stored.read(given.probes)
     answers = answers[answers["id"].isin(probes.ids)]
@@ -25,7 +25,7 @@ with stage(snakemake):
         headlines=scored.headlines(read_parquet(given.scores), samples.in_order(answers)),
         seed=chosen.seed,
         draws=chosen.draws,
-        prompts=read_parquet(given.prompts) if given.get("prompts") else None,
+        prompts=read_parquet(given.prompts),
         style=chosen.style,
     )
     settings = experiment.settings(**chosen.settings)

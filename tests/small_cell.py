@@ -76,13 +76,13 @@ class SmallCell:
     def rows(self, experiment: Experiment, **changes: Any) -> pd.DataFrame:
         """What an experiment measures of it, under its default settings."""
         cell = Cell(
-            self.eager if "gradients" in experiment.needs else self.loaded,
+            self.eager if experiment.reads_attention else self.loaded,
             self.answers,
             self.probes,
             READOUTS,
             self.headlines,
             draws=experiment.draws or 2,
-            prompts=prompts_of(self.answers) if "prompts" in experiment.needs else None,
+            prompts=prompts_of(self.answers),
         )
         return experiment.measure(replace(cell, **changes), experiment.settings())
 
@@ -105,12 +105,9 @@ class SmallCell:
         kinds = {"truth": np.where(odd, "Q", "A"), "kind": np.where(odd, "surprise", "truism")}
         return pd.DataFrame({"id": self.answers["id"], **kinds})
 
-    def products(self, experiment: Experiment, rows: pd.DataFrame) -> Products:
+    def products(self, rows: pd.DataFrame) -> Products:
         """What the experiment's table is made from."""
-        needs = experiment.needs
-        return Products(
-            self.scores, self.answers, rows, floors=self.floors if "floors" in needs else None
-        )
+        return Products(self.scores, self.answers, rows, floors=self.floors)
 
 
 def small_cell(loaded: Loaded, folder: Path) -> SmallCell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from anchorscope.config.sections import Count, Section, key
 from anchorscope.figures.figure_view import View
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from anchorscope.experiments.analysis import Analysis
     from anchorscope.experiments.measured import MeasuredRows
     from anchorscope.experiments.scored import Cell
-
-Need = Literal["prompts", "gradients", "floors"]
-"""Inputs that an experiment may need besides answers, probes and scores:
-
-- `prompts`: the text of the main run's prompts, `Cell.prompts`.
-- `gradients`: a model whose weights take gradients and whose attention can be read.
-- `floors`: scores of text models, which `Analysis.strength` compares with the probe.
-"""
 
 
 class SampledSettings(Section):
@@ -67,7 +59,7 @@ class Experiment:
     views: Mapping[str, str]  # view → title of the picture
     # its section `experiments.<name>` in the config; `Section`: it has none
     settings: type[Section] = Section
-    needs: tuple[Need, ...] = ()
+    reads_attention: bool = False  # whether it reads attention weights, and their gradients
     # random draws of its controls; None: as many as the main run's control has
     draws: int | None = None
     # whether it compares question and answer; only such experiments are measured in the null cells,

@@ -21,8 +21,8 @@ class Products:
     scores: pd.DataFrame  # scores of the main run, which form the groups
     answers: pd.DataFrame  # answers without scores are left out
     rows: pd.DataFrame  # rows that the experiment measured, see `measured.COLUMNS`
-    floors: pd.DataFrame | None = None  # scores of the text models, if needed
-    draws: Draws | None = None  # scores of refitted probes and floors, given with `floors`
+    floors: pd.DataFrame | None = None  # scores of the text models
+    draws: Draws | None = None  # scores of refitted probes and floors
 
     def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, MeasuredRows]]:
         """Yield (analysis, measured rows) for each read-out that the experiment measured."""

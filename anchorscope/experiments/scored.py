@@ -40,8 +40,7 @@ class Cell:
     headlines: Mapping[str, int]  # read-out → headline layer of the main run
     seed: int = 0  # seed of partners and random choices
     draws: int = 1  # draws of controls that choose tokens at random
-    # the main run's table of prompts, for experiments that need `prompts`
-    prompts: pd.DataFrame | None = None
+    prompts: pd.DataFrame | None = None  # the main run's table of prompts
     style: str = "plain"  # prompt style, one of `styles.STYLES`
     # id → reason why a sample cannot be passed, filled by an experiment's `measure`
     left_out: dict[str, str] = field(default_factory=dict)
@@ -70,7 +69,7 @@ class Cell:
 
     def prompts_of_samples(self) -> pd.DataFrame:
         """Return the main run's prompts, in the order of `samples`, with `prompts.COLUMNS`."""
-        assert self.prompts is not None, "the record does not name `prompts` among its needs"
+        assert self.prompts is not None
         by_id = self.prompts.set_index(self.prompts["id"].astype(str))
         return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.experiments import registry
-from anchorscope.experiments.experiment import Need
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.figures.figure_view import View
 from anchorscope.models.loading import fits, parts
@@ -119,12 +118,6 @@ class Paths:
         """
         chosen = self.config.calibrated() if cells is None else cells
         return self.of_cells(self.calibration, stage, chosen, end)
-
-    def if_needed(
-        self, need: Need, products: Callable[[Any], str | list[str]]
-    ) -> Callable[[Any], str | list[str]]:
-        """Return a function like `products` that returns [] for experiments without this `need`."""
-        return lambda w: products(w) if need in registry.EXPERIMENTS[w.experiment].needs else []
 
     def experiments_held(self) -> list[tuple[str, str, str]]:
         """Return (experiment, model, dataset) of all cells of `calibration-experiments`."""

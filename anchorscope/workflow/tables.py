@@ -99,12 +99,10 @@ def experiment(job: Any) -> Made:
 
     given, chosen = job.input, job.params
     check_settings(given.rows)
-    kinds = [kind for kind in ("scores", "answers", "rows", "floors") if given[kind]]
-    frames = []
+    kinds, frames = ("scores", "answers", "rows", "floors"), []
     for place in range(len(chosen.cells)):
-        draws = Draws.read(given.draws[place]) if given.draws else None
         read = {kind: read_parquet(given[kind][place]) for kind in kinds}
-        made = products.Products(**read, draws=draws)
+        made = products.Products(**read, draws=Draws.read(given.draws[place]))
         record, bootstrap = EXPERIMENTS[job.wildcards.experiment], Bootstrap(**chosen.bootstrap)
         frames.append(products.of_cell(record, made, bootstrap, chosen.seed))
     return {"table": tables.join(chosen.cells, frames)}, {}

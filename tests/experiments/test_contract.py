@@ -102,7 +102,7 @@ def test_a_long_experiment_may_measure_some_samples_only(
     assert {*rows["id"]} == {*sampled.samples}
     counts = scored.counts(experiment.controls, small.answers, rows, sampled.left_out)
     assert counts.kept == 10 and counts.dropped == {"outside the sample": 38}
-    table = of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)
+    table = of_cell(experiment, small.products(rows), BOOTSTRAP)
     assert table["n_paired"].max() <= 10 < table["n"].max()
 
 
@@ -113,7 +113,7 @@ def test_its_own_clean_score_is_the_stored_one(rows: pd.DataFrame, small: SmallC
 def test_the_table_has_the_columns_that_the_record_explains(
     experiment: Experiment, rows: pd.DataFrame, small: SmallCell
 ) -> None:
-    table = of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)
+    table = of_cell(experiment, small.products(rows), BOOTSTRAP)
     assert list(table) == list(experiment.columns) and len(table)
     assert {*(table["site"] + "/" + table["position"])} == {*READOUTS}
     assert all(meaning.strip() for meaning in experiment.columns.values())
@@ -128,10 +128,10 @@ def test_the_page_of_the_experiments_explains_every_column() -> None:
 def test_nothing_depends_on_the_order_of_rows(
     experiment: Experiment, rows: pd.DataFrame, small: SmallCell
 ) -> None:
-    products = small.products(experiment, rows)
+    products = small.products(rows)
     table = of_cell(experiment, products, BOOTSTRAP)
     order = np.random.default_rng(0).permutation(len(rows))
-    mixed = small.products(experiment, rows.iloc[order])
+    mixed = small.products(rows.iloc[order])
     mixed = type(mixed)(mixed.scores, mixed.answers[::-1], mixed.rows, mixed.floors)
     pd.testing.assert_frame_equal(of_cell(experiment, mixed, BOOTSTRAP), table)
 
@@ -143,8 +143,8 @@ def test_a_control_with_fewer_tokens_than_the_exact_ones_never_counts(
     of_control = rows["condition"].isin(experiment.controls)
     few = rows.assign(n_tokens=rows["n_tokens"].mask(of_control, 1.0))
     for some, counts in ((rows, True), (few, False)):
-        table = of_cell(experiment, small.products(experiment, some), BOOTSTRAP)
-        values = per_sample(experiment, small.products(experiment, some))["value"]
+        table = of_cell(experiment, small.products(some), BOOTSTRAP)
+        values = per_sample(experiment, small.products(some))["value"]
         assert (table["n_paired"] > 0).any() == counts and values.notna().any() == counts
     notes = scored.counts(experiment.controls, small.answers, few, {}).notes
     assert sum(n for what, n in notes.items() if "fewer tokens" in what) > 0
@@ -165,7 +165,7 @@ def test_a_control_acts_on_as_many_tokens_as_what_it_controls(
 def test_rows_a_sample_are_those_of_the_planted_truth(
     experiment: Experiment, rows: pd.DataFrame, small: SmallCell
 ) -> None:
-    frame = per_sample(experiment, small.products(experiment, rows))
+    frame = per_sample(experiment, small.products(rows))
     assert tuple(frame) == PER_SAMPLE_COLUMNS
     assert {*frame["id"]} == {*small.truth["id"]}
     assert not frame.duplicated(["id", "site", "position", "arm", "measure"]).any()
@@ -177,7 +177,7 @@ def test_rows_a_sample_are_those_of_the_planted_truth(
 def test_every_view_draws_from_its_own_table_as_wide_as_asked(
     experiment: Experiment, rows: pd.DataFrame, small: SmallCell, tmp_path: Path
 ) -> None:
-    table = join([("m", "d")], [of_cell(experiment, small.products(experiment, rows), BOOTSTRAP)])
+    table = join([("m", "d")], [of_cell(experiment, small.products(rows), BOOTSTRAP)])
     write_csv(table, tmp_path / "table.csv")
     for view in experiment.pictures.values():
         spec = picture(view, read_csv(tmp_path / "table.csv"), width=600)
@@ -189,9 +189,9 @@ def test_every_view_draws_from_its_own_table_as_wide_as_asked(
 def test_an_empty_cell_gives_an_empty_table_and_a_figure_that_says_so(
     experiment: Experiment, rows: pd.DataFrame, small: SmallCell, tmp_path: Path
 ) -> None:
-    table = of_cell(experiment, small.products(experiment, rows[:0]), BOOTSTRAP)
+    table = of_cell(experiment, small.products(rows[:0]), BOOTSTRAP)
     assert table.empty and list(table) == list(experiment.columns)
-    assert per_sample(experiment, small.products(experiment, rows[:0])).empty
+    assert per_sample(experiment, small.products(rows[:0])).empty
     write_csv(join([("m", "d")], [table]), tmp_path / "table.csv")
     for view in experiment.pictures.values():
         spec = picture(view, read_csv(tmp_path / "table.csv"))

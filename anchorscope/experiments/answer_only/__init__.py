@@ -47,7 +47,6 @@ EXPERIMENT = Experiment(
     "tokens, which hides as much and shifts no position.",
     settings=AnswerOnly,
     interventions=(ANSWER_ONLY, QUESTION),
-    needs=("prompts", "floors"),
     draws=1,
     columns=COLUMNS,
     views={

@@ -44,7 +44,6 @@ EXPERIMENT = Experiment(
     "the groups by the flips under random tokens.",
     settings=Boundary,
     interventions=(KNOCKOUT, RANDOM),
-    needs=("prompts", "floors"),
     columns=COLUMNS,
     views={"layers": "Questions that the model refuses once the prompt allows it"},
 )

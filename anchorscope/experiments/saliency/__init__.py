@@ -72,7 +72,7 @@ EXPERIMENT = Experiment(
     about="Attention of the exact answer tokens to the exact question tokens (E_Q), times the "
     "gradient of the probe's logit; the control takes as many random question tokens.",
     settings=Saliency,
-    needs=("gradients", "floors"),
+    reads_attention=True,
     interventions=(SALIENCY, RANDOM),
     columns=COLUMNS,
     views={"density": "Saliency from the question to the answer", "layers": "Saliency by layer"},

@@ -68,7 +68,6 @@ EXPERIMENT = Experiment(
     "control blocks as many other question tokens in the same window.",
     settings=Windows,
     interventions=(*WINDOWS, *CONTROLS),
-    needs=("floors",),
     draws=1,
     columns=COLUMNS,
     views={"contrast": "Flips beyond random tokens when E_Q is blocked in a window of layers"},
