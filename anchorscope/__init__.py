@@ -4,7 +4,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 # Torch reads this variable on import, also in the jobs that a run starts. Waiting threads that spin
 # slow other jobs down: on a full machine, a stage then takes many times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -99,6 +99,7 @@ rule truth:
         **jobs.place(),
         **jobs.asks("passes"),
     params:
+        method=METHOD["truth"],
         dtype=lambda w: cfg.models[w.model].dtype,
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
@@ -125,6 +126,7 @@ rule calibration_cell:
     conda:
         "../envs/base.yaml"
     params:
+        method=METHOD["calibration_cell"],
         training_seed=lambda w: cfg.models[w.model].train.seed,
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,

@@ -12,10 +12,11 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.detectors import registry as detection_views
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.records import METHOD
 from anchorscope.workflow import around, resume, studies, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
-from anchorscope.workflow.paths import OF_DETECTION, OF_EXPERIMENT, P_TRUE, PICTURES, TABLES, Paths
+from anchorscope.workflow.paths import PICTURES, TABLES, Paths
 from anchorscope.workflow.resources import Jobs, site_of
 from anchorscope.workflow.stage import share_library
 

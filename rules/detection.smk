@@ -26,6 +26,7 @@ rule p_true:
         **jobs.place(),
         **jobs.asks("passes"),
     params:
+        method=METHOD["p_true"],
         dtype=lambda w: cfg.models[w.model].dtype,
         prompt=lambda w: cfg.models[w.model].prompt,
         batch_tokens=cfg.batch_tokens,
@@ -61,6 +62,7 @@ rule detection_scores:
         **jobs.asks("probes"),
     params:
         **({"on_disk": paths.scores_on_disk} if cfg.detection.scores else {}),
+        method=METHOD["detection_scores"],
         probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
         readouts=lambda w: cfg.readouts_of(w.model, w.dataset) or paths.study(w).readouts[:1],
         methods=cfg.detection.methods,

@@ -27,6 +27,7 @@ rule dataset:
     conda:
         "../envs/base.yaml"
     params:
+        method=METHOD["dataset"],
         dataset=lambda w: cfg.datasets[w.dataset].numbers(),
         local=lambda w: cfg.local_of(w.dataset),
         sample_size=lambda w: cfg.sample_size_of(w.dataset),
@@ -56,6 +57,7 @@ rule prompts:
     conda:
         "../envs/base.yaml"
     params:
+        method=METHOD["prompts"],
         style=lambda w: cfg.models[w.model].prompt,
         anchors=lambda w: paths.study(w).anchors,
         finder=lambda w: paths.study(w).finder,

@@ -38,6 +38,7 @@ rule delta_p:
     resources:
         **jobs.asks("tables"),
     params:
+        method=METHOD["delta_p"],
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:

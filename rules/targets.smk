@@ -8,6 +8,19 @@ localrules:
     retrain,
 
 
+# The rules behind a figure, and more rules behind experiments and detection. Their targets ask for
+# products that failed jobs left out.
+BEHIND = [rules.dataset, rules.null_world, rules.model, rules.prompts, rules.answers]
+BEHIND += [rules.activations, rules.scores, rules.delta_p, rules.table]
+MEASURED = [*BEHIND, rules.experiment_measure, rules.experiment_table]
+DETECTED = [*BEHIND, rules.detection_scores, rules.detection_cell, rules.detection_transfer]
+DETECTED += [
+    rules.detection_table,
+    rules.transfer_table,
+    *([rules.p_true] if P_TRUE_NEEDED else []),
+]
+
+
 for figure in cfg.figures:
 
     rule:
@@ -16,7 +29,7 @@ for figure in cfg.figures:
         input:
             paths.pictures(figure),
             texts(figure),
-            lambda _, figure=figure: paths.lost([figure]),
+            lambda _, figure=figure: paths.lost([figure], BEHIND),
         message:
             f"{figure} is drawn"
 
@@ -32,7 +45,7 @@ for experiment in EXPERIMENTS.values():
                 for figure in cfg.targets
                 for stem in experiment.pictures
             ],
-            lambda _, name=experiment.name: paths.lost(cfg.targets, OF_EXPERIMENT, name),
+            lambda _, name=experiment.name: paths.lost(cfg.targets, MEASURED, name),
 
 
 rule calibration:
@@ -52,7 +65,7 @@ rule:
 rule evidence:
     input:
         [paths.views_of(figure) for figure in cfg.targets],
-        lambda _: paths.lost(cfg.targets),
+        lambda _: paths.lost(cfg.targets, BEHIND),
 
 
 rule detection:
@@ -62,20 +75,20 @@ rule detection:
             for figure in cfg.targets
             for picture in detection_views.VIEWS
         ],
-        lambda _: paths.lost(cfg.targets, OF_DETECTION | (P_TRUE if P_TRUE_NEEDED else {})),
+        lambda _: paths.lost(cfg.targets, DETECTED),
 
 
 rule detectors:
     input:
         [f"{cell}/probe" for cell in paths.of_targets("detectors", "")],
         [f"{ROOT}/tables/{figure}.samples.csv" for figure in cfg.targets],
-        lambda _: paths.lost(cfg.targets),
+        lambda _: paths.lost(cfg.targets, BEHIND),
 
 
 rule report:
     input:
         f"{ROOT}/report/index.html",
-        lambda _: paths.lost(cfg.targets),
+        lambda _: paths.lost(cfg.targets, BEHIND),
 
 
 rule reproduction:

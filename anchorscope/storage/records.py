@@ -13,8 +13,13 @@ from anchorscope.storage.provenance import beside, read
 RULES = "dataset prompts answers activations scores delta_p truth calibration_cell".split()
 ORDER = {rule: rank for rank, rule in enumerate(RULES)}
 """Rule that counts samples → its place in the order in which rules run."""
-MAKE_NUMBERS = (*ORDER, "experiment_measure")
+MAKE_NUMBERS = (*ORDER, "experiment_measure", "p_true", "detection_scores")
 """Rules whose settings change numbers."""
+METHOD = dict.fromkeys(MAKE_NUMBERS, 1)
+"""Rule → version of its method, a parameter of the rule.
+
+Raise it when the rule's numbers change, so that Snakemake remakes products of older versions.
+"""
 
 PER_CELL = frozenset(
     "dataset local on_disk sample_size style dtype batch_tokens train worlds training_seed".split()

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +20,6 @@ PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 BESIDE = ("contrasts", "controls", "crossing", "claims")
 TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
 """Table of a cell or a figure → the end of its file name."""
-JOBS = {
-    "dataset/{dataset}": "data/{dataset}.parquet",
-    "null_world/{dataset}": "data/{dataset}.parquet",
-    "model/{answering}": "models/{answering}.json",
-    "model/{model}": "models/{model}.json",
-    "prompts/{answering}/{dataset}": "prompts/{answering}/{dataset}.parquet",
-    "answers/{answering}/{dataset}": "answers/{answering}/{dataset}.parquet",
-    "activations/{model}/{dataset}": "activations/{model}/{dataset}",
-    "scores/{model}/{dataset}": "scores/{model}/{dataset}.parquet",
-    "delta_p/{model}/{dataset}": "delta_p/{model}/{dataset}.csv",
-    "table/{figure}": "tables/{figure}.csv",
-}
-"""Log of each job behind a figure → the first file that the job makes, without their folders."""
-OF_EXPERIMENT = {
-    "experiments/{kind}/{model}/{dataset}": "experiments/{kind}/{model}/{dataset}.parquet",
-    "experiment_table/{figure}.{kind}": "tables/{figure}.{kind}.csv",
-}
-OF_DETECTION = {
-    "detection/{model}/{dataset}": "detection/{model}/{dataset}.parquet",
-    "detection/{model}/{dataset}.tables": "detection/{model}/{dataset}.detection.csv",
-    "detection/{model}/{figure}.transfer": "detection/{model}/{figure}.transfer.csv",
-    "detection_table/{figure}.detection": "tables/{figure}.detection.csv",
-    "transfer_table/{figure}.transfer": "tables/{figure}.transfer.csv",
-}
-P_TRUE = {"p_true/{model}/{dataset}": "p_true/{model}/{dataset}.parquet"}
-"""Further jobs of experiments (above) and of detection."""
 
 
 class Paths:
@@ -143,30 +117,42 @@ class Paths:
         ]
 
     def lost(
-        self, figures: Iterable[str], more: Mapping[str, str] | None = None, kind: str = ""
+        self, figures: Iterable[str], behind: Sequence[Any], experiment: str = ""
     ) -> list[str]:
         """Return missing products behind some figures: of failed jobs, or deleted by hand.
 
         Snakemake does not remake a missing product if later ones exist, even if these are out of
         date. So targets ask for it. A failed job leaves neither product nor record, but a log that
         is newer than the figure's table or, if that is missing, the cell's. A product deleted by
-        hand leaves its record. Activations may be deleted. `more` adds jobs; `kind` fills `{kind}`.
+        hand leaves its record. Activations may be deleted.
+
+        `behind` holds the rules whose products are looked for, as in Snakemake's `rules`. Only a
+        rule's first product is looked for.
         """
         found: list[str] = []
-        for figure, (log, product) in itertools.product(figures, {**JOBS, **(more or {})}.items()):
-            home = self.results if product.startswith(("data/", "models/")) else self.root
+        for figure, rule in itertools.product(figures, behind):
             for model, dataset in self.config.cells(figure):
-                names = {"figure": figure, "model": model, "dataset": dataset, "kind": kind}
-                names["answering"] = self.config.answering(model)
-                path = f"{home}/{product.format(**names)}"
-                record, ran = f"{path}.provenance.json", f"{home}/logs/{log.format(**names)}.log"
                 tables = f"tables/{figure}.csv", f"delta_p/{model}/{dataset}.csv"
                 of_figure, of_cell = (_changed(f"{self.root}/{table}") for table in tables)
-                if os.path.exists(record) and not product.startswith("activations/"):
-                    found.append(path)
-                elif _changed(ran) > (of_figure or of_cell):
-                    found.append(record)
+                for path, log in self._jobs(rule, figure, model, dataset, experiment):
+                    record = f"{path}.provenance.json"
+                    if os.path.exists(record) and rule.rule.name != "activations":
+                        found.append(path)
+                    elif _changed(log) > (of_figure or of_cell):
+                        found.append(record)
         return [path for path in dict.fromkeys(found) if not os.path.exists(path)]
+
+    def _jobs(
+        self, rule: Any, figure: str, model: str, dataset: str, experiment: str
+    ) -> Iterator[tuple[str, str]]:
+        """Yield (first product, log) of each job of a rule behind a cell of a figure."""
+        models = [model]
+        if rule.rule.name in ("model", "prompts", "answers"):
+            models.append(self.config.answering(model))
+        for one in dict.fromkeys(models):
+            names = {"root": self.root, "figure": figure, "model": one, "dataset": dataset}
+            names["experiment"] = experiment
+            yield str(rule.output[0]).format(**names), str(rule.log[0]).format(**names)
 
     def pictures(self, stem: str) -> list[str]:
         """Return the files of a picture, one per format."""

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from workflow import TOKEN, Workspace, said
 
+from anchorscope.storage.records import MAKE_NUMBERS
+
 CELL = "tiny-llama/tiny-world"
 TABLE = "results/tables/tiny.csv"
 CHAIN = ("answers", "activations", "scores", "delta_p", "tables")
@@ -124,6 +126,18 @@ def test_a_product_deleted_by_hand_is_made_again_but_activations_may_be_deleted(
     assert clone.planned("tiny").keys() == {"table", "picture", "methods"}
     (clone.results / f"scores/{CELL}.parquet").unlink()
     assert {"activations", "scores", "table"} <= clone.planned("tiny").keys()
+
+
+def test_products_of_an_older_method_are_made_again(tiny_run, tmp_path):
+    clone = tiny_run.copy(tmp_path / "clone")
+    rules = clone.root / "rules/scores.smk"
+    every = "".join(path.read_text(encoding="utf-8") for path in rules.parent.glob("*.smk"))
+    assert all(f'method=METHOD["{rule}"],' in every for rule in MAKE_NUMBERS)
+    text = rules.read_text(encoding="utf-8")
+    rules.write_text(text.replace('METHOD["scores"]', "2"), encoding="utf-8")
+    planned = clone.planned("tiny").keys()
+    assert {"scores", "delta_p", "table", "picture"} <= planned
+    assert not planned & {"dataset", "answers", "activations"}
 
 
 def test_products_of_other_settings_are_refused_if_snakemakes_own_records_are_missing(
