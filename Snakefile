@@ -33,7 +33,7 @@ rule all:
     input:
         [paths.pictures(figure) + paths.views_of(figure) for figure in cfg.targets],
         [texts(figure) for figure in cfg.targets],
-        lambda _: paths.lost(cfg.targets),
+        lambda _: paths.lost(cfg.targets, BEHIND),
     message:
         "all figures of `targets` and their methods texts are done"
 

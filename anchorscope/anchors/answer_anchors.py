@@ -1,7 +1,8 @@
 """Find E_A, the answer proper, in a short reply.
 
-The finder does not see gold answers. It uses one procedure for every reply: skip bullets, lead-ins
-and a repeated question, then take the first of these that applies:
+The finder does not see gold answers. It uses one procedure for every reply: skip text before a
+marked answer ("Final answer: X"), bullets, lead-ins and a repeated question, then take the first of
+these that applies:
 
 1. a "yes" or "no" at the start, if the question asks for it, or one of the names that the question
    offers ("X or Y?");

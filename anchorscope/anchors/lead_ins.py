@@ -4,8 +4,10 @@ import re
 
 from anchorscope.anchors.answer_text import TAG, adds
 
+# All that comes before an answer that the reply marks as such, whatever it says.
 _BEFORE = re.compile(
-    r"(?is)\s*<(think\w*)>\s*</\1>|.*?(?:<(?:final[ _-]?)?answer>|\\(?:boxed|text)\{)"
+    r"(?is)\s*<(think\w*)>\s*</\1>|.*?(?:<(?:final[ _-]?)?answer>|\\(?:boxed|text)\{"
+    r"|\bfinal answer[*_]*(?: is\b|\s*:|\s*\n)[:*_]*(?=\s))"
 )
 _FRONT = re.compile(
     rf"(?:{TAG}|[\s\u200b-\u200f\ufeff,;:¿¡…]|\.\.+|[-–—•*+>#]+\s|[*_`]+"
