@@ -33,7 +33,6 @@ from anchorscope.storage.files import write_csv, write_json
 from anchorscope.workflow import trials
 
 WORKLOADS = (workloads.RANDOM, workloads.PUBLISHED, workloads.HIDDEN)
-COLUMNS = ("workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb", "rounds")
 TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3}
 """Stage → largest allowed difference of two ways, relative to the largest state if that is > 1."""
 Stages = Mapping[str, Mapping[str, timing.Way]]
@@ -68,7 +67,7 @@ def run(work: str, stages: Stages, rounds: int) -> list[dict[str, Any]]:
 
 
 def measured(chosen: argparse.Namespace) -> pd.DataFrame:
-    """Return the table, with the columns `COLUMNS`."""
+    """Return the table of all chosen workloads."""
     rows: list[dict[str, Any]] = []
     for work in _of_models(chosen):
         rows += run(work.name, ways.of(work), chosen.rounds)
@@ -77,13 +76,13 @@ def measured(chosen: argparse.Namespace) -> pd.DataFrame:
     if workloads.HIDDEN in chosen.workloads:
         stages = {"fit": ways.fitting(samples=200 if chosen.quick else 2_000)}
         rows += run(workloads.HIDDEN, stages, chosen.rounds)
-    return pd.DataFrame(rows)[list(COLUMNS)]
+    return pd.DataFrame(rows)
 
 
 def _of_models(chosen: argparse.Namespace) -> list[workloads.Workload]:
     """Return the chosen workloads that need passes of a model, unless that model is missing."""
     found = [workloads.of_random_weights(chosen.quick)]
-    if published := workloads.published(chosen.first_model, chosen.quick):
+    if published := workloads.published(chosen.quick):
         found.append(published)
     elif workloads.PUBLISHED in chosen.workloads:
         print(f"{workloads.PUBLISHED} is left out: run `make first-model` first", file=sys.stderr)
@@ -140,7 +139,6 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--models", nargs="+", default=[], help="only these models of gpu.py")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=[*WORKLOADS])
-    parser.add_argument("--first-model", type=Path, default=Path("results/first-model"))
     chosen = parser.parse_args(given)
     if chosen.quick:
         chosen.rounds = 1

@@ -4,7 +4,7 @@ The passes are the same as in a run with default settings. `share` compares thei
 second with those of a plain bfloat16 matrix product on the same GPU. Padding does not count, so
 `share` covers useful work only. `written_seconds` is the time if every batch is also checked and
 written, as in a job. `plain_seconds` is the time that transformers alone takes for these rows: each
-pass reads all layers, and takes its rows in full, in the best of several batch sizes.
+pass reads all layers and computes its rows in full, and the fastest of several batch sizes counts.
 
 For three batches, `busy` is the share of the time in which the GPU computes, and `kernels` holds
 the milliseconds of the slowest kernels.
@@ -91,8 +91,8 @@ NEW_TOKENS = 32
 PROBES = "probes"
 PLAIN_SIZES = (32, 128, 512)
 """Numbers of rows per plain pass, of which the fastest counts."""
-PROFILED, SLOWEST = range(3), 20
-"""Batches that are profiled, and number of kernels that are kept."""
+PROFILED, SLOWEST = 3, 20
+"""Numbers of batches that are profiled, and of kernels that are kept."""
 DEFAULTS = Config(models={}, datasets={}, figures={})
 CONDITIONS, READOUTS = DEFAULTS.conditions.model_dump(), DEFAULTS.readouts
 
@@ -181,7 +181,7 @@ def one(real: Real, device: str, peak: float) -> dict[str, Any]:
 
 def kernels(loaded: Loaded, plan: Plan) -> dict[str, Any]:
     """Return `busy` and `kernels`, see the module's docstring. On the CPU, they are 0 and {}."""
-    batches = [number for number in PROFILED if number < len(plan.batches)]
+    batches = range(min(PROFILED, len(plan.batches)))
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
         _, taken = timing.timed(lambda: [*runner.measure(loaded, plan, READOUTS, numbers=batches)])
     found = {

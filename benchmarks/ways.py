@@ -45,34 +45,25 @@ CONVERGED = {"tol": 1e-6, "max_iter": 100_000}
 
 
 def of(work: Workload) -> dict[str, dict[str, Way]]:
-    """Return stage → way's name → `Way`, for a workload of passes."""
+    """Return stage → way's name → `Way`, for a workload of passes.
+
+    The stages generate greedy answers, up to one of the ids that end an answer, and measure clean
+    and knocked-out states of every layer.
+    """
     loaded, table, ends = work.read()
-    return {
-        "generate": generating(work, loaded, table, ends),
-        "measure": measuring(work, loaded, table),
-    }
-
-
-def generating(
-    work: Workload, loaded: Loaded, table: pd.DataFrame, ends: frozenset[int]
-) -> dict[str, Way]:
-    """Return the ways to generate greedy answers, up to one of the ids that end an answer."""
-    plain = partial(generate, loaded, table, new_tokens=work.new_tokens, ends=ends)
     everyone, scale = range(len(table)), len(table) / len(work.some)
+    plain = partial(generate, loaded, table, new_tokens=work.new_tokens, ends=ends)
     return {
-        "anchorscope": Way(partial(_generated, loaded, table, work.new_tokens, ends)),
-        "one-pass": Way(partial(plain, numbers=everyone, at_once=AT_ONCE)),
-        "literal": Way(partial(plain, numbers=work.some, at_once=1), scale),
-    }
-
-
-def measuring(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, Way]:
-    """Return the ways to measure clean and knocked-out states of every layer."""
-    scale = len(table) / len(work.some)
-    return {
-        "anchorscope": Way(partial(_measured, loaded, table)),
-        "one-pass": Way(partial(one_pass, loaded, table)),
-        "literal": Way(partial(literal, loaded, table, work.some), scale),
+        "generate": {
+            "anchorscope": Way(partial(_generated, loaded, table, work.new_tokens, ends)),
+            "one-pass": Way(partial(plain, numbers=everyone, at_once=AT_ONCE)),
+            "literal": Way(partial(plain, numbers=work.some, at_once=1), scale),
+        },
+        "measure": {
+            "anchorscope": Way(partial(_measured, loaded, table)),
+            "one-pass": Way(partial(one_pass, loaded, table)),
+            "literal": Way(partial(literal, loaded, table, work.some), scale),
+        },
     }
 
 

@@ -34,8 +34,10 @@ SITE = "mlp"
 READOUT = f"{SITE}/final"
 RANDOM, PUBLISHED, HIDDEN = "random-weights", "first-model", "hidden"
 """Names of the workloads: passes of a random model and of a published one, and fits of probes."""
-KEY, DATASET = "smollm2-135m-q4", "popqa"
-"""The model and dataset of `make first-model`."""
+FIRST_MODEL = Path("results/first-model")
+RECORD = FIRST_MODEL / "models/smollm2-135m-q4.json"
+ANSWERS = FIRST_MODEL / "answers/smollm2-135m-q4/popqa.parquet"
+"""Products of `make first-model`: the model's record, and its answers to few-shot prompts."""
 CHECKPOINT = Path(__file__).parents[1] / "resources" / "models" / "calibration-llama"
 AT_ONCE = 128
 LLAMA = {
@@ -63,16 +65,14 @@ class Workload:
 
     Attributes:
         name: Name in the table.
-        shape: Keys of the random model's config.json, empty for the published model.
-        results: Folder of the products of `make first-model`, None for random weights.
+        shape: Keys of the random model's config.json, None for the model of `make first-model`.
         sequences: Number of sequences.
         timed: Number of sequences that slow ways are timed on.
         new_tokens: Maximum number of tokens in a generated answer.
     """
 
     name: str
-    shape: Mapping[str, Any]
-    results: Path | None = None
+    shape: Mapping[str, Any] | None
     sequences: int = 64
     timed: int = 8
     new_tokens: int = 16
@@ -84,8 +84,8 @@ class Workload:
 
     def read(self) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
         """Return the model, the sequences as answers, and the ids that end an answer."""
-        if self.results:
-            return _published(self.results, self.sequences)
+        if self.shape is None:
+            return _published(self.sequences)
         vocabulary = self.shape["vocab_size"]
         model = loading.build(self.shape, "float32", torch.device("cpu"))
         ends = range(END_EVERY - 1, vocabulary, END_EVERY)
@@ -99,30 +99,19 @@ def of_random_weights(quick: bool) -> Workload:
     return Workload(RANDOM, LLAMA)
 
 
-def published(results: Path, quick: bool) -> Workload | None:
-    """Return the workload of a published model with few-shot prompts, None if it is not there.
-
-    Args:
-        results: Folder of the products of `make first-model`.
-        quick: Whether to take only a few sequences.
-    """
-    if not all(path.is_file() for path in _products(results)):
+def published(quick: bool) -> Workload | None:
+    """Return the workload of `make first-model`, a small one if `quick`. None without products."""
+    if not (RECORD.is_file() and ANSWERS.is_file()):
         return None
     if quick:
-        return Workload(PUBLISHED, {}, results, sequences=4, timed=1, new_tokens=4)
-    return Workload(PUBLISHED, {}, results, sequences=32, timed=2)
+        return Workload(PUBLISHED, None, sequences=4, timed=1, new_tokens=4)
+    return Workload(PUBLISHED, None, sequences=32, timed=2)
 
 
-def _products(results: Path) -> tuple[Path, Path]:
-    """Return the paths of the model's record and its answers that `make first-model` writes."""
-    return results / f"models/{KEY}.json", results / f"answers/{KEY}/{DATASET}.parquet"
-
-
-def _published(results: Path, sequences: int) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
+def _published(sequences: int) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
     """Return the model in float32, evenly spaced answers, and the ids that end an answer."""
-    located, answers = _products(results)
-    model = loading.load(read_json(located)["path"])
-    every = read_parquet(answers)
+    model = loading.load(read_json(RECORD)["path"])
+    every = read_parquet(ANSWERS)
     kept = every[every["dropped"].isna()]
     table = kept.iloc[[n * len(kept) // sequences for n in range(sequences)]].reset_index(drop=True)
     return model, table, _ends(model)
