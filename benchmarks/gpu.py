@@ -2,9 +2,9 @@
 
 The passes are the same as in a run with default settings. `share` compares their operations per
 second with those of a plain bfloat16 matrix product on the same GPU. Padding does not count, so
-`share` covers useful work only. `with files` is the time if every batch is also checked and
-written, as in a job. `plain` is the time that transformers alone takes for these rows: each pass
-reads all layers, and takes its rows in full, in the best of several batch sizes.
+`share` covers useful work only. `written_seconds` is the time if every batch is also checked and
+written, as in a job. `plain_seconds` is the time that transformers alone takes for these rows: each
+pass reads all layers and computes its rows in full, and the fastest of several batch sizes counts.
 
 For three batches, `busy` is the share of the time in which the GPU computes, and `kernels` holds
 the milliseconds of the slowest kernels.
@@ -13,11 +13,9 @@ Each result is written to gpu.json as soon as it is measured.
 """
 
 import gc
-import json
 import statistics
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,19 +28,23 @@ import torch
 import workloads
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.benchmark import Timer
 
+from anchorscope.cli.cli_like import SPARE
 from anchorscope.config import shipped
 from anchorscope.config.readouts import parse
 from anchorscope.config.settings import GPU_BATCH_TOKENS, Config
-from anchorscope.models import cache, generation, loading
+from anchorscope.models import cache, families, generation, loading
 from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import mask, recording
 from anchorscope.probes import fitting
+from anchorscope.storage.files import write_json
 from anchorscope.styles import CHAT
 
+DTYPE = "bfloat16"
 ROUNDS = 3
 
 
@@ -67,21 +69,6 @@ class Real:
     sequences: int = 512
     every: int = 1
 
-    @property
-    def weights(self) -> int:
-        """Number of the layers' weights that a token is multiplied with."""
-        width, of = self.shape["hidden_size"], self.shape
-        heads = 2 * of["num_attention_heads"] + 2 * of["num_key_value_heads"]
-        attention = width * of["head_dim"] * heads
-        return int(of["num_hidden_layers"] * (attention + 3 * width * of["intermediate_size"]))
-
-    @property
-    def gigabytes(self) -> float:
-        """Size of all weights in bfloat16, embedding and head included."""
-        tables = 1 if self.shape["tie_word_embeddings"] else 2
-        embedded = tables * self.shape["vocab_size"] * self.shape["hidden_size"]
-        return 2 * (self.weights + embedded) / 1e9
-
 
 EVERY = {"llama-3.2-1b": 1, "llama-3.2-3b": 2, "qwen3-8b": 2, "qwen3-32b": 4}
 """Model → `Real.every`."""
@@ -100,130 +87,68 @@ TINY = Real(
 )
 PROBED, FEW_PROBED = (64, 2_000, 5_120), (3, 150, 16)
 """Layers, samples and width of the states that probes are fitted to; then the same for `quick`."""
-SPARE = 1.1
-"""Least free GPU memory needed to measure a model, as a multiple of the model's weights."""
-LENGTHS = {"prefix": 150, "shortest": 40, "longest": 80}
 NEW_TOKENS = 32
 PROBES = "probes"
 PLAIN_SIZES = (32, 128, 512)
 """Numbers of rows per plain pass, of which the fastest counts."""
-PROFILED, SLOWEST = range(3), 20
-"""Batches that are profiled, and number of kernels that are kept."""
+PROFILED, SLOWEST = 3, 20
+"""Numbers of batches that are profiled, and of kernels that are kept."""
 DEFAULTS = Config(models={}, datasets={}, figures={})
 CONDITIONS, READOUTS = DEFAULTS.conditions.model_dump(), DEFAULTS.readouts
 
 
-def main(device: str, out: Path, *, quick: bool = False, models: Sequence[str] = ()) -> None:
-    """Measure models and probes, write `gpu.json` after each of them, and print the tables.
+def main(
+    device: str, out: Path, notes: dict[str, Any], *, quick: bool, models: Sequence[str]
+) -> None:
+    """Measure models and probes, and write `gpu.json` after each of them.
 
-    If `models` are given, only these are measured. The name `probes` stands for the probes.
+    If `models` are given, only these are measured. The name `probes` stands for the probes. The
+    file also holds `notes`.
     """
-    size = (256, 256, 256) if quick else (8192, 8192, 8192)
-    peak = gemm_rate(torch.bfloat16, device, size=size)
-    notes: dict[str, Any] = {"machine": timing.machine(), "gemm_tflops": peak / 1e12, "models": []}
+    peak = gemm_rate(device, 256 if quick else 8192)
+    notes |= {"gemm_tflops": peak / 1e12, "models": []}
     print(f"{notes['machine']}; matrix product {peak / 1e12:.3g} T/s", flush=True)
     for real in (TINY,) if quick else MODELS:
         if models and real.name not in models:
             continue
-        notes["models"] += rows_of(real, device, torch.bfloat16, peak)
-        write(notes, out)
+        if lacking := _lacking(real, device):
+            print(f"{real.name} was not measured: {lacking}", flush=True)
+            continue
+        notes["models"].append(one(real, device, peak))
+        write_json(notes, out / "gpu.json")
+        gc.collect()
+        torch.cuda.empty_cache()
     if not models or PROBES in models:
         notes["probes"] = fitted(device, FEW_PROBED if quick else PROBED)
-        write(notes, out)
-    print(f"\n{tables(notes['models'], notes.get('probes'))}")
+        write_json(notes, out / "gpu.json")
+        print(f"{PROBES}: {notes['probes']}")
+    if notes["models"]:
+        table = pd.DataFrame(notes["models"]).drop(columns="kernels").set_index("model")
+        print(table.T.to_string(float_format="{:,.4g}".format))
 
 
-def write(notes: Mapping[str, Any], out: Path) -> None:
-    """Write the results so far to `gpu.json`."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "gpu.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
-
-
-def gemm_rate(
-    dtype: torch.dtype, device: str, *, size: tuple[int, int, int], seconds: float = 0.5
-) -> float:
-    """Return the highest rate of a matrix product of this size, in operations per second."""
-    rows, inner, columns = size
-    a = torch.randn(rows, inner, dtype=dtype, device=device)
-    b = torch.randn(columns, inner, dtype=dtype, device=device)
-    best = float("inf")
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        for _ in range(5):
-            torch.nn.functional.linear(a, b)
-        if device != "cpu":
-            torch.cuda.synchronize()
-        best = min(best, (time.perf_counter() - start) / 5)
-    return 2 * rows * inner * columns / best
-
-
-def tables(models: list[dict[str, Any]], probed: dict[str, Any] | None) -> str:
-    """Return the table of the passes, and the table of the probes if they were fitted."""
-    head = (
-        "measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "busy", "memory",
-        "with files", "plain", "tokens/s",
-    )  # fmt: skip
-    rows = [
-        [
-            row["model"],
-            f"{row['seconds']:.2f}",
-            f"{row['rows'] / row['seconds']:.0f}",
-            f"{row['rate'] / 1e12:.3g} T/s",
-            f"{100 * row['share']:.0f} %",
-            f"{100 * row['busy']:.0f} %",
-            f"{row['peak_mb'] / 1e3:.1f} GB",
-            f"{row['written_seconds']:.2f}",
-            f"{row['plain_seconds']:.2f}" if row["plain_seconds"] else "",
-            f"{row['tokens_per_second']:,.0f}",
-        ]
-        for row in models
-    ]
-    if probed is None:
-        return timing.table(head, rows)
-    layers, samples, width = probed["shape"]
-    of_probes = [
-        [
-            f"{layers} layers × {samples:,} × {width:,}",
-            f"{probed['probes']:,}",
-            f"{probed['seconds']:.1f}",
-            f"{probed['peak_mb'] / 1e3:.1f} GB",
-        ]
-    ]
-    more = timing.table(("probes", "fitted", "seconds", "memory"), of_probes)
-    return f"{timing.table(head, rows)}\n\n{more}"
-
-
-def rows_of(real: Real, device: str, dtype: torch.dtype, peak: float) -> Iterator[dict[str, Any]]:
-    """Yield the results of a model, or print why it was not measured."""
-    if lacking := _lacking(real, device):
-        print(f"{real.name} was not measured: {lacking}")
-        return
-    loading.without_cudnn()  # as when a model is loaded
-    loaded = loading.build(real.shape, str(dtype).removeprefix("torch."), torch.device(device))
-    row = one(real, loaded, peak)
-    print(f"{json.dumps(row)}", flush=True)
-    yield row
-    del loaded
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+def gemm_rate(device: str, size: int) -> float:
+    """Return the highest rate of a product of square matrices, in operations per second."""
+    matrix = torch.randn(size, size, dtype=torch.bfloat16, device=device)
+    timer = Timer("matrix @ matrix.T", globals={"matrix": matrix})
+    return 2 * size**3 / min(timer.blocked_autorange(min_run_time=0.5).times)
 
 
 def _lacking(real: Real, device: str) -> str:
     """Return as text why a model does not fit on a GPU, or an empty text if it fits."""
     if torch.device(device).type != "cuda":
         return ""
+    empty = loading.build(real.shape, DTYPE, torch.device("meta")).model
+    needed = SPARE * empty.get_memory_footprint() / 1e9
     free = torch.cuda.mem_get_info(torch.device(device))[0] / 1e9
-    needed = SPARE * real.gigabytes
     return f"it takes {needed:.0f} GB, but only {free:.0f} GB are free" if free < needed else ""
 
 
-def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
+def one(real: Real, device: str, peak: float) -> dict[str, Any]:
     """Measure one model. Times of passes are medians of `ROUNDS` rounds, after a warm-up."""
-    work = workloads.Workload(real.name, sequences=real.sequences, **LENGTHS)
-    work = replace(work, shape=workloads.Shape(vocabulary=real.shape["vocab_size"]))
-    table = exchangeable(workloads.answers(work))
+    loading.without_cudnn()  # as when a model is loaded
+    loaded = loading.build(real.shape, DTYPE, torch.device(device))
+    table = exchangeable(workloads.answers(real.sequences, real.shape["vocab_size"]))
     plan = planning.plan(table, conditions=CONDITIONS, batch_tokens=real.batch_tokens)
     plan = replace(plan, batches=plan.batches[:: real.every])
 
@@ -235,14 +160,16 @@ def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             activations.write(folder, loaded, plan, READOUTS)
 
-    taken = [timing.timed(passed, "wall")[1] for _ in range(1 + ROUNDS)][1:]
+    taken = [timing.timed(passed)[1] for _ in range(1 + ROUNDS)][1:]
     seconds = _median(taken)
-    rate = operations(real, plan) / seconds
+    rows = sum(len(batch.rows) for batch in plan.batches)
+    rate = operations(loaded, plan) / seconds
     return {
         "model": real.name,
         "seconds": seconds,
-        "written_seconds": _median([timing.timed(written, "wall")[1] for _ in range(ROUNDS)]),
-        "rows": sum(len(batch.rows) for batch in plan.batches),
+        "written_seconds": _median([timing.timed(written)[1] for _ in range(ROUNDS)]),
+        "rows": rows,
+        "rows_per_second": rows / seconds,
         "rate": rate,
         "share": rate / peak,
         **kernels(loaded, plan),
@@ -254,11 +181,9 @@ def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
 
 def kernels(loaded: Loaded, plan: Plan) -> dict[str, Any]:
     """Return `busy` and `kernels`, see the module's docstring. On the CPU, they are 0 and {}."""
-    batches = [number for number in PROFILED if number < len(plan.batches)]
+    batches = range(min(PROFILED, len(plan.batches)))
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
-        _, taken = timing.timed(
-            lambda: [*runner.measure(loaded, plan, READOUTS, numbers=batches)], "wall"
-        )
+        _, taken = timing.timed(lambda: [*runner.measure(loaded, plan, READOUTS, numbers=batches)])
     found = {
         one.key: one.self_device_time_total / 1e3
         for one in profiled.key_averages()
@@ -299,7 +224,7 @@ def plainly(loaded: Loaded, plan: Plan) -> float:
     found = []
     for size in PLAIN_SIZES:
         try:
-            _, taken = timing.timed(partial(plain_passes, loaded, rows, size), "wall")
+            _, taken = timing.timed(partial(plain_passes, loaded, rows, size))
         except torch.cuda.OutOfMemoryError:
             break
         found.append(taken.seconds)
@@ -331,7 +256,7 @@ def generated(loaded: Loaded, table: pd.DataFrame) -> float:
     ending = Ending(CHAT, (0,), frozenset())
     write = partial(generation.generate, prompts, loaded, ending, max_new_tokens=NEW_TOKENS)
     write()
-    found, taken = timing.timed(write, "wall")
+    found, taken = timing.timed(write)
     return sum(len(one.ids) for one in found) / taken.seconds
 
 
@@ -339,66 +264,52 @@ def _median(taken: Sequence[timing.Taken]) -> float:
     return statistics.median(one.seconds for one in taken)
 
 
-def operations(real: Real, plan: Plan) -> float:
+def operations(loaded: Loaded, plan: Plan) -> float:
     """Count the operations of all tokens after the shared prefix, including attention.
 
     Padding does not count. Batches without a mask pass the prefix again, so it counts there, too.
     """
-    shape = real.shape
-    keys = 4 * shape["num_hidden_layers"] * shape["num_attention_heads"] * shape["head_dim"]
+    layers, config = families.layers(loaded), loaded.model.config
+    parameters = [one for layer in layers for one in layer.parameters()]
+    weights = sum(one.numel() for one in parameters if one.dim() == 2)  # norms have one dimension
+    keys = 4 * len(layers) * config.num_attention_heads * config.head_dim
     total = 0.0
     for batch in plan.batches:
         start = plan.head if batch.masked else 0
         for row in batch.rows:
             end = len(row.passed.input_ids)
-            total += 2 * real.weights * (end - start) + keys * (end**2 - start**2) / 2
+            total += 2 * weights * (end - start) + keys * (end**2 - start**2) / 2
     return total
 
 
-class Drawn:
-    """Features [layers, n, width], drawn on the device when they are read.
-
-    Like hidden states, they are ill-conditioned: the scale of direction k falls as 1/k.
-    """
-
-    def __init__(self, shape: tuple[int, int, int], z: torch.Tensor, device: str) -> None:
-        """Draw the directions."""
-        self.shape, self.z, self.device = shape, z.to(device), device
-        draws = torch.Generator(device).manual_seed(0)
-        width = shape[2]
-        turn = torch.randn(width, width, generator=draws, device=device) / width**0.5
-        self.mixed = turn / torch.arange(1, width + 1, device=device)[:, None]
-
-    def __len__(self) -> int:
-        """Return the number of layers."""
-        return self.shape[0]
-
-    def __getitem__(self, layers: slice) -> torch.Tensor:
-        """Draw the features of some layers."""
-        return torch.stack([self._layer(layer) for layer in range(len(self))[layers]])
-
-    def _layer(self, layer: int) -> torch.Tensor:
-        draws = torch.Generator(self.device).manual_seed(1 + layer)
-        x = torch.randn(*self.shape[1:], generator=draws, device=self.device)
-        x[:, :8] += 0.3 * self.z[:, None]
-        return x @ self.mixed
-
-
 def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
-    """Time the clean probes of a read-out, with all folds and penalties, after a warm-up fit."""
-    z = np.random.default_rng(0).integers(0, 2, shape[1])
-    ids = [str(number) for number in range(shape[1])]
+    """Time the clean probes of a read-out, with all folds and penalties, after a warm-up fit.
+
+    Args:
+        device: Device on which the probes are fitted. The states are in main memory, as in a run.
+        shape: Numbers of layers and samples, and the width of the states.
+    """
+    layers, samples, width = shape
+    z = np.random.default_rng(0).integers(0, 2, samples)
+    ids = [str(number) for number in range(samples)]
     settings = fitting.ProbeSettings()
     plan = fitting.design(
         pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": z}), settings
     )
-    features = Drawn(shape, torch.as_tensor(z), device)
+    draws = torch.Generator(device).manual_seed(0)
+    # Like hidden states, these are ill-conditioned: the scale of direction k falls as 1/k.
+    mixed = torch.randn(width, width, generator=draws, device=device)
+    mixed /= torch.arange(1, width + 1, device=device)[:, None] * width**0.5
+    x = torch.randn(*shape, generator=draws, device=device)
+    x[..., :8] += 0.3 * torch.as_tensor(z, device=device)[:, None]
+    states = (x @ mixed).cpu()
+    del x, mixed
     for _ in range(2):
-        _, taken = timing.timed(lambda: fitting.fit(features, plan, device=device), "wall")
+        _, taken = timing.timed(lambda: fitting.fit(states, plan, device=device))
     problems = len(fitting.training_rows(plan)[0]) * len(settings.penalties)
     return {
         "shape": list(shape),
-        "probes": shape[0] * problems,
+        "probes": layers * problems,
         "seconds": taken.seconds,
         "peak_mb": taken.peak_mb,
     }

@@ -24,7 +24,6 @@ import torch
 from anchorscope.storage.files import read_json, write_json
 
 DONE, NOT_RUN = "done", "not run"
-PYTHON = shlex.quote(sys.executable)
 REHEARSED = (
     "{python} -m tools.rehearsal --rows {rows} --no-table {size} "
     "--models {model} --datasets popqa && {run}"
@@ -47,9 +46,9 @@ TESTS = "tests/passes/test_gpu.py"
 EXPERTS = "(bfloat16 or nothing_to_cut) and (qwen3_moe or mixtral)"
 
 
-def steps(rows: Path, out: Path, quick: bool = False) -> dict[str, str]:
+def steps(rows: Path, out: Path, quick: bool) -> dict[str, str]:
     """Return step → shell command, in running order. If `quick`, the commands run on the CPU."""
-    python, device = PYTHON, "cpu --quick" if quick else "cuda"
+    python, device = shlex.quote(sys.executable), "cpu --quick" if quick else "cuda"
     bench = f"{python} benchmarks/bench.py --device {device}"
     size = "--layers 1 --samples 40" if quick else "--layers 0 --samples 100"
     like = "calibration-qwen3 --device cpu" if quick else "qwen3-8b"

@@ -15,12 +15,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import timing
 import torch
+from timing import Way, compare
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ AT_ONCE = 8
 States = dict[tuple[int, int], torch.Tensor]
 """(sequence, 1 if blocked) → [layers, width]."""
 Row = dict[str, Any]
-Ways = dict[str, tuple[Callable[[], States], float]]
+Ways = dict[str, Way]
 
 
 def write(
@@ -60,10 +61,10 @@ def write(
 
 
 def measured(
-    folder: Path, tolerance: float, options: Mapping[str, object]
+    folder: Path, tolerance: float, *, rounds: int, threads: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the peers. Print which peers fail, or differ by more than `tolerance`."""
-    given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    given = ["--rounds", str(rounds), "--threads", str(threads)]
     for name, package in PACKAGES.items():
         try:
             command = [str(set_up(name, package)), __file__, name, str(folder), *given]
@@ -206,7 +207,7 @@ def nnsight(model: Any, rows: list[Row]) -> Ways:
             }
         return found
 
-    return {"nnsight": (best, 1.0), "nnsight-literal-1": (literal, len(rows) / len(timed))}
+    return {"nnsight": Way(best), "nnsight-literal-1": Way(literal, len(rows) / len(timed))}
 
 
 def pyvene(model: Any, rows: list[Row]) -> Ways:
@@ -233,7 +234,7 @@ def pyvene(model: Any, rows: list[Row]) -> Ways:
             found |= named(some, states)
         return found
 
-    return {"pyvene": (best, 1.0)}
+    return {"pyvene": Way(best)}
 
 
 PEERS = {"nnsight": nnsight, "pyvene": pyvene}
@@ -246,7 +247,6 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--clock", default="wall")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     from transformers import AutoModelForCausalLM
@@ -255,22 +255,18 @@ def main() -> None:
     model = model.eval().requires_grad_(False)
     rows = json.loads((chosen.folder / "sequences.json").read_text(encoding="utf-8"))
     expected = torch.load(chosen.folder / "expected.pt", weights_only=True)
-    ways: Ways = {"one-pass": (lambda: one_pass(model, rows), 1.0)}
-    ways |= PEERS[chosen.name](model, rows)
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    differences, peaks = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
-    for number in range(chosen.rounds):
-        for name, (run, scale) in timing.in_turn(ways.items(), number):
-            found, taken = timing.timed(run, chosen.clock)
-            seconds[name].append(scale * taken.seconds)
-            peaks[name] = max(peaks[name], taken.peak_mb)
-            for (sequence, cut), states in found.items():
-                difference = float((states - expected[sequence, cut]).abs().max())
-                differences[name] = max(differences[name], difference)
-    for name in list(ways)[1:]:
-        ratio = timing.medians(seconds[name], seconds["one-pass"])["ratio"]
-        print(json.dumps({"way": name, "ratio": ratio, "max_difference": differences[name],
-                          "peak_mb": peaks[name]}))  # fmt: skip
+    ways = {"one-pass": Way(partial(one_pass, model, rows))} | PEERS[chosen.name](model, rows)
+    table = compare(ways, "one-pass", chosen.rounds, partial(differences, expected))
+    for row in table[1:]:
+        print(json.dumps(row))
+
+
+def differences(expected: States, found: Mapping[str, States]) -> dict[str, float]:
+    """Return each way's largest difference from the expected states, NaN if a state is NaN."""
+    return {
+        name: float(torch.stack([states[key] - expected[key] for key in states]).abs().max())
+        for name, states in found.items()
+    }
 
 
 if __name__ == "__main__":

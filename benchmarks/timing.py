@@ -1,23 +1,33 @@
-"""Measure time and peak memory of calls, describe the machine, and format Markdown tables."""
+"""Measure the time and peak memory of calls. Needs only torch."""
 
 import ctypes
 import gc
-import os
-import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from operator import truediv
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
 Found = TypeVar("Found")
-Item = TypeVar("Item")
 STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to do some work.
+
+    Attributes:
+        run: Does the work and returns its result.
+        scale: Factor on the time of a way that does only a part of the work.
+    """
+
+    run: Callable[[], Any]
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -28,20 +38,56 @@ class Taken:
     peak_mb: float
 
 
-def clock(kind: str) -> Callable[[], float]:
-    """Return a clock: `wall`, or `cpu`, which other processes hardly affect (for one thread)."""
-    return time.process_time if kind == "cpu" else time.perf_counter
+def compare(
+    ways: Mapping[str, Way],
+    plain: str,
+    rounds: int,
+    differences: Callable[[Mapping[str, Any]], Mapping[str, float]],
+) -> list[dict[str, Any]]:
+    """Time each way once per round. Every second round reverses their order.
+
+    Args:
+        ways: Name → way.
+        plain: Name of the way that the others are compared with.
+        rounds: Number of rounds.
+        differences: Takes the results of one round, and returns each way's largest difference from
+            the expected result.
+
+    Returns:
+        One row per way: `way`, `seconds` and `ratio` (to the plain way's seconds in the same round;
+        both are medians over the rounds), `max_difference`, `peak_mb` and `rounds`.
+    """
+    taken: dict[str, list[Taken]] = {name: [] for name in ways}
+    differs: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):
+        found = {}
+        for name in reversed(ways) if number % 2 else ways:
+            found[name], one = timed(ways[name].run)
+            taken[name].append(one)
+        for name, difference in differences(found).items():
+            differs[name].append(difference)
+    seconds = {name: [way.scale * one.seconds for one in taken[name]] for name, way in ways.items()}
+    return [
+        {
+            "way": name,
+            "seconds": statistics.median(seconds[name]),
+            "ratio": statistics.median(map(truediv, seconds[name], seconds[plain])),
+            "max_difference": max(differs[name]),
+            "peak_mb": max(one.peak_mb for one in taken[name]),
+            "rounds": rounds,
+        }
+        for name in ways
+    ]
 
 
-def timed(work: Callable[[], Found], kind: str) -> tuple[Found, Taken]:
-    """Call `work` once. Return its result, and its time (on the clock `kind`) and peak memory."""
-    now = clock(kind)
+def timed(work: Callable[[], Found]) -> tuple[Found, Taken]:
+    """Call `work` once. Return its result, time and peak memory."""
     _forget_peak()
-    start = now()
+    start = time.perf_counter()
     found = work()
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
-    return found, Taken(now() - start, peak_mb())
+    return found, Taken(time.perf_counter() - start, peak_mb())
 
 
 def _forget_peak() -> None:
@@ -62,50 +108,3 @@ def peak_mb() -> float:
         line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024 / 1e6
     return float("nan")
-
-
-def in_turn(every: Iterable[Item], number: int) -> list[Item]:
-    """Return the items forwards in one round and backwards in the next."""
-    found = list(every)
-    return found[::-1] if number % 2 else found
-
-
-def medians(seconds: Sequence[float], plain: Sequence[float]) -> dict[str, float]:
-    """Return a way's medians over rounds: its seconds, and its ratios to the plain way."""
-    ratios = [one / other for one, other in zip(seconds, plain, strict=True)]
-    return {"seconds": statistics.median(seconds), "ratio": statistics.median(ratios)}
-
-
-def machine() -> str:
-    """Describe the processor or GPU, the cores, and the version of torch."""
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    threads = f"{torch.get_num_threads()} thread" + "s" * (torch.get_num_threads() > 1)
-    return f"{name}, {cores} cores, {threads}, torch {torch.__version__}"
-
-
-def _processor() -> str:
-    with suppress(OSError, StopIteration):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line for line in lines if line.startswith("model name")).split(": ")[1]
-    return platform.processor() or platform.machine()
-
-
-def notes(kind: str) -> dict[str, str]:
-    """Return machine, clock and day."""
-    return {
-        "machine": machine(),
-        "clock": "CPU time" if kind == "cpu" else "wall time",
-        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table. All columns but the first are numbers."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def measured(notes: Mapping[str, Any]) -> str:
-    """Return a text from `notes` that says when and on what machine times were measured."""
-    return f"Measured on {notes['when']}: {notes['machine']}; {notes['clock']}"

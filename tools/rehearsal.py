@@ -56,10 +56,10 @@ LAYERS = 2
 class Chosen:
     """The cells of a rehearsal and their size."""
 
-    models: Sequence[str] = FEW  # of `TOKENIZERS`
-    datasets: Sequence[str] = FEW_DATASETS  # of `ROWS`
-    samples: int = 40  # rows of each dataset
-    layers: int | None = LAYERS  # of each model, None for all
+    models: Sequence[str]  # of `TOKENIZERS`
+    datasets: Sequence[str]  # of `ROWS`
+    samples: int  # rows of each dataset
+    layers: int | None  # of each model, None for all
 
 
 def prepare(rows: Path, chosen: Chosen, config: Config, device: str) -> None:
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument(
         "--rows", type=Path, required=True, help="folder of the four datasets' rows"
     )
-    parser.add_argument("--samples", type=int, default=Chosen.samples, help="rows of each dataset")
+    parser.add_argument("--samples", type=int, default=40, help="rows of each dataset")
     parser.add_argument("--layers", type=int, help="layers per model; 0: all (default on a GPU)")
     parser.add_argument("--full", action="store_true", help="all cells of the three figures")
     parser.add_argument("--models", nargs="+", choices=TOKENIZERS, default=FEW)

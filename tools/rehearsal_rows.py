@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.questions.fields import RowCells
+from anchorscope.questions.reading import file_rows
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
@@ -19,36 +20,23 @@ SENTENCE = "The answer is {}."
 COLUMN = "response"
 
 
-def write(source: Path, fields: Mapping[str, Any], path: Path, seed: int = 0) -> None:
-    """Write the rows of a JSON Lines file, with a response in each row that has a gold answer.
+def write(source: Path, fields: Mapping[str, Any], path: Path) -> None:
+    """Write the rows of a file as JSON Lines, with a response in each that has a gold answer.
 
     Raises:
         AnchorscopeError: The file is missing, or a row cannot be read.
-    """
-    rows = read(source)
-    with atomic(path) as draft:
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in answered(rows, fields, seed))
-        draft.write_text("".join(lines), encoding="utf-8")
-
-
-def read(source: Path) -> list[dict[str, Any]]:
-    """Return the rows of a JSON Lines file.
-
-    Raises:
-        AnchorscopeError: The file is missing.
     """
     if not source.is_file():
         what = "these rows are missing"
         do = "name a folder with the rows of all four datasets, see resources/local-rows.yaml"
         raise AnchorscopeError(what, source, do, see="no-such-file")
-    # Not `splitlines`, which also splits at other characters that questions contain.
-    lines = source.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines if line.strip()]
+    rows = answered(file_rows(source), fields)
+    with atomic(path) as draft:
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        draft.write_text("".join(lines), encoding="utf-8")
 
 
-def answered(
-    rows: Sequence[Mapping[str, Any]], fields: Mapping[str, Any], seed: int = 0
-) -> list[dict[str, Any]]:
+def answered(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows with a response added.
 
     The rows are put in random order, and grouped by relation if they name relations. Every second
@@ -58,7 +46,7 @@ def answered(
     notes = Counter[str]()
     cells = [RowCells(row, fields, f"row {number}", notes) for number, row in enumerate(rows, 1)]
     golds = {number: cell.golds[0] for number, cell in enumerate(cells) if cell.golds}
-    order = random.Random(seed).sample([*golds], len(golds))
+    order = random.Random(0).sample([*golds], len(golds))
     order.sort(key=lambda number: cells[number].text("relation", number=True) or "")
     said: dict[int, str] = {}
     for place, number in enumerate(order):

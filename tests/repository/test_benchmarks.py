@@ -85,21 +85,20 @@ def test_the_gpu_part_measures_the_default_conditions(module):
     default = read([PROJECT / "config.yaml"])
     assert default.conditions.model_dump() == gpu.CONDITIONS
     assert default.readouts == gpu.READOUTS
-    work = workloads.Workload("tiny", sequences=16, shape=workloads.TINY)
-    table = gpu.exchangeable(workloads.answers(work))
+    table = gpu.exchangeable(workloads.answers(sequences=16, vocabulary=500))
     plan = gpu.planning.plan(table, conditions=gpu.CONDITIONS, batch_tokens=4096)
     passed = {row.condition for batch in plan.batches for row in batch.rows}
     assert passed == {one.name for one, _ in gpu.planning.on(gpu.CONDITIONS)}
 
 
 def test_a_model_that_the_card_cannot_hold_is_refused_before_it_is_built(
-    module, monkeypatch, capsys
+    module, monkeypatch, capsys, tmp_path
 ):
     gpu = module("gpu")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (20e9, 80e9))
-    monkeypatch.setattr(gpu.loading, "build", lambda *_: pytest.fail("built"))
-    (large,) = (real for real in gpu.MODELS if real.name == "qwen3-32b")
-    assert [*gpu.rows_of(large, "cuda", torch.bfloat16, 1.0)] == []
+    monkeypatch.setattr(gpu, "gemm_rate", lambda *_: 1.0)
+    monkeypatch.setattr(gpu, "one", lambda *_: pytest.fail("built"))
+    gpu.main("cuda", tmp_path, {"machine": "a GPU"}, quick=False, models=["qwen3-32b"])
     assert "qwen3-32b was not measured: it takes 72 GB, but only 20 GB" in capsys.readouterr().out
 
 

@@ -22,6 +22,7 @@ from anchorscope.config import shipped
 from anchorscope.config.settings import Config
 from anchorscope.models import loading, vocabulary
 from anchorscope.models.endings import ending_of
+from anchorscope.questions.reading import file_rows
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of
 from anchorscope.workflow.config import read
@@ -162,7 +163,7 @@ def test_a_tokenizer_is_built_from_its_package_once(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"sha256": "0" * 64}, "the checksum of tiny_ranks/data.tiktoken is wrong"),
+        ({"sha256": "0" * 64}, "the data of tiny-ranks==1.0 has a wrong checksum"),
         ({"size": 1}, f"its number of ids: {SIZE + 26}, but 1 is documented"),
     ],
 )
@@ -239,7 +240,7 @@ def test_rows_keep_line_ends_that_are_none_and_missing_rows_are_named(tmp_path: 
     source, written = tmp_path / "rows.jsonl", tmp_path / "written.jsonl"
     source.write_text('{"question": "one\u0085two", "answer": ["a"]}\n', "utf-8")
     rehearsal_rows.write(source, FIELDS, written)
-    assert [row["question"] for row in rehearsal_rows.read(written)] == ["one\u0085two"]
+    assert [row["question"] for row in file_rows(written)] == ["one\u0085two"]
     with pytest.raises(AnchorscopeError, match="these rows are missing"):
         rehearsal_rows.write(tmp_path / "absent.jsonl", FIELDS, written)
 
