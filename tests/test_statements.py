@@ -40,8 +40,8 @@ EXAMPLES: dict[str, Examples] = {
     "plural": [((1,), ""), ((2,), "s")],
     "p_value": [((0.0351,), "p = 0.035"), ((0.0004,), "p < 0.001")],
     "evidence": [
-        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over the hardest text model, or over an "
-                           "AUC of 0.6 if that is harder to beat, p < 0.001"),
+        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over the text model, or the AUC of 0.6, "
+                           "that it beats least clearly, p < 0.001"),
         (("interaction", TOLD), "pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001"),
         (("own_answer", TOLD), "pair term of wrong answers 0.52 logits [0.31, 0.70], 120 pairs, "
@@ -94,12 +94,12 @@ EXAMPLES: dict[str, Examples] = {
                                          "signal is detectable (80 % power) only if the probe's "
                                          "AUC is at least .11 above that of every text model. "
                                          "About 2,500 rows are needed to detect a gain of .05."),
-        ((11, "rows", None, 2500, 0.8), "11 rows are too few to detect anything. About 2,500 rows "
-         "are needed to detect a gain of .05."),
+        ((11, "rows", None, 2500, 0.8), "11 rows are too few to detect a signal with 80 % power. "
+         "About 2,500 rows are needed to detect a gain of .05."),
     ],
     "answers_too_few": [
-        ((9, 3, "9 answers are too few to detect anything."), "3 of 9 answers are right. 9 answers "
-         "are too few to detect anything. The run goes on.")
+        ((9, 3, "9 answers are too few."), "3 of 9 answers are right. 9 answers are too few. The "
+         "run goes on.")
     ],
     "level": [((0.95,), "95 %"), ((0.999,), "99.9 %")],
     "size": [(([900, 1200], "samples per cell"), "n = 900 to 1,200 samples per cell"),
@@ -140,18 +140,26 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "truth_heading": [
         ((True,), "This row can show that gold answers (solid) have a larger pair term than "
-         "the model's own wrong answers (dashed), not that the probe detects truth."),
+         "the model's own wrong answers (dashed), beyond what log-probability explains, not that "
+         "the probe detects truth."),
         ((False,), "This row can show that gold answers (solid) have a larger pair term than "
-         "wrong answers (dashed), not that the probe detects truth."),
+         "wrong answers (dashed), beyond what log-probability explains, not that the probe detects "
+         "truth."),
     ],
-    "pairs_missing": [((4, 9, 1), "4 pairs, 9 needed"), ((4, 9, 2), "at most 4 pairs, 9 needed")],
+    "pairs_missing": [
+        (({"gold": 4}, 9, 1), "4 gold pairs, 9 needed"),
+        (({"right": 4, "wrong": 8}, 9, 2), "at most 4 right and 8 wrong pairs, 9 needed"),
+    ],
     "methods_by_cells": [
         (([(2, ["Probe", "Text"]), (1, ["Output"])], 2),
          "Probe, Text (2 of 2 cells); Output (1 of 2 cells)"),
         (([(1, ["Probe"])], 1), "Probe (1 of 1 cell)"),
         (([], 3), "none"),
     ],
-    "beating": [(("the plain probe", [], 3), "Methods significantly above the plain probe: none.")],
+    "beating": [
+        (("the plain probe", [], 3, 33), "Methods whose interval is above the plain probe (not "
+         "corrected for 33 comparisons): none.")
+    ],
     "reading_the_question": [
         (([], 3), "Methods that are above chance but read the question alone: none.")
     ],
@@ -166,15 +174,15 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "signal": [
         ((FOUND,), "The probe tells right from wrong answers better than text models: gain in AUC "
-                   "0.52 [0.31, 0.70] over the hardest text model, or over an AUC of 0.6 if that "
-                   "is harder to beat, p < 0.001, each sample scored at a layer chosen without "
+                   "0.52 [0.31, 0.70] over the text model, or the AUC of 0.6, that it beats least "
+                   "clearly, p < 0.001, each sample scored at a layer chosen without "
                    "that sample. At the headline layer its AUC is 0.89 [0.86, 0.92], and the AUC "
                    "of the hardest text model there (which reads question and response) is 0.71."),
         ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
          "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
         ((WEAK,), "No signal: the AUC is not significantly above .6. Gain in AUC 0.52 [0.31, "
-                  "0.70] over the hardest text model, or over an AUC of 0.6 if that is harder to "
-                  "beat, p = 0.400; each sample was scored at a layer chosen without that sample. "
+                  "0.70] over the text model, or the AUC of 0.6, that it beats least clearly, "
+                  "p = 0.400; each sample was scored at a layer chosen without that sample. "
                   "At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and the AUC of the "
                   "hardest text model there (which reads question and response) is 0.71. Without "
                   "a signal, nothing can be concluded from ΔP or flips."),
@@ -299,7 +307,7 @@ def test_every_sentence_has_an_example_and_is_used() -> None:
 def test_a_sentence_is_plain_text_in_a_page_too() -> None:
     page = statements.environment(autoescape=True).get_template("statements.txt").module
     said: Any = page
-    assert said.beating("<b>", [], 1) == "Methods significantly above &lt;b&gt;: none."
+    assert "interval is above &lt;b&gt; (not corrected" in said.beating("<b>", [], 1, 2)
     assert said.evidence("interaction", TOLD).endswith("p &lt; 0.001")
     words = re.sub(r"{#.*?#}|{%.*?%}|{{.*?}}", "", SOURCE, flags=re.S)
     assert not re.search("[<>&]", words)

@@ -17,6 +17,7 @@ from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on, tensor_name
+from anchorscope.probes.platt import prior
 from anchorscope.probes.samples import layer_of_fold, median_layer, sigmoid
 from anchorscope.questions.questions import folded_text
 from anchorscope.storage.errors import AnchorscopeError
@@ -132,8 +133,8 @@ class Detector:
         self._check_model(loaded)
         table = self._scored(loaded, as_list(rows), source)
         logits = table["logit"].to_numpy(dtype=np.float64)
-        log_odds = np.log(self.n_wrong / (self.n - self.n_wrong))
-        p = {"p_wrong": sigmoid(logits), "p_balanced": sigmoid(logits - log_odds)}
+        shift = prior(self.n_wrong, self.n - self.n_wrong)
+        p = {"p_wrong": sigmoid(logits), "p_balanced": sigmoid(logits - shift)}
         return table.assign(**p)[list(COLUMNS)]
 
     def save(self, folder: str | Path) -> None:

@@ -71,7 +71,8 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
     """Return a row of `COLUMNS` per detector and metric, with clustered intervals.
 
     A difference between two detectors is paired: it uses only the samples that both of them scored.
-    If `vs_probe` is above 0, the detector's metric is larger than the probe's.
+    If `vs_probe` is above 0, the detector's metric is larger than the probe's. `ece` has neither
+    interval nor differences: it is above 0 even for a detector whose probabilities are right.
     """
     drawn, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
 
@@ -92,18 +93,20 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
             columns |= intervals.estimate(
                 f"vs_{other}", of(detector, both) - of(other, both), level
             )
-        n, clusters = int(counted.sum()), int(drawn.clusters_in(counted))
         columns |= {
             "detector": detector,
             "metric": METRICS,
-            "n": n,
+            "n": int(counted.sum()),
             "n_wrong": int(cell.z[counted].sum()),
-            "n_clusters": clusters,
-            "thin": intervals.thin(n, clusters, bootstrap),
+            "n_clusters": int(drawn.clusters_in(counted)),
+            "thin": intervals.thin_class(cell.z, counted, drawn, bootstrap),
             **Pair.of(readout)._asdict(),
         }
         frames.append(pd.DataFrame(columns))
-    return pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))
+    found = pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))
+    of_ece = found["metric"] == "ece"
+    found.loc[of_ece, ["ci_low", "ci_high", *with_ends(*VERSUS)]] = np.nan
+    return found
 
 
 def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:

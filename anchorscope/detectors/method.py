@@ -5,7 +5,6 @@ A scorer never sees a label, so its scores cannot depend on the label of an answ
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
@@ -17,6 +16,7 @@ import torch
 from anchorscope.config.readouts import before_answer
 from anchorscope.passes.features import Features, reordered
 from anchorscope.probes.fitting import Fitted, ProbeSettings
+from anchorscope.probes.platt import prior
 
 TEXT_COLUMNS = ("id", "question", "subject", "relation", "ea_text", "response")
 """Columns of an answer that a method may see. They do not include or determine labels."""
@@ -74,9 +74,8 @@ class Training:
 
     @property
     def log_odds(self) -> float:
-        """The log-odds of label 1 among the samples."""
-        share = float(self.label.mean())
-        return math.log(share / (1 - share))
+        """The logit of a calibrated score that tells nothing, see `platt.prior`."""
+        return float(prior(self.label.sum(), (1 - self.label).sum()))
 
     def rows(self, places: np.ndarray) -> Training:
         """Return the samples at the indices `places`, without the fitted probes."""

@@ -73,7 +73,7 @@ def _scored(
             "condition": condition,
             "fold": fold,
             "s": s,
-            "rank": rank,
+            "rank": rank.round(6),  # rounding errors are no order
         }
         if not np.isfinite(s + rank).all():
             what, where = "a detector's score is not finite", f"{method.name}, {condition}"

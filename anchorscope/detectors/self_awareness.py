@@ -110,7 +110,7 @@ def table(
         "n": len(flips),
         "n_flips": int(flips.sum()),
         "n_clusters": clusters,
-        "thin": intervals.thin(min(flips.sum(), (1 - flips).sum()), clusters, bootstrap),
+        "thin": intervals.thin_class(flips, np.ones(len(flips), dtype=bool), drawn, bootstrap),
         **Pair.of(readout)._asdict(),
     }
     for number, name in enumerate(PREDICTORS[1:], start=1):

@@ -70,7 +70,6 @@ def _rows(
     bootstrap: Bootstrap,
 ) -> Iterator[dict[str, object]]:
     """Yield a row per detector. `counted`, bool [n], is a mask of the samples to use."""
-    few = min((counted & (scored.z == one)).sum() for one in (0, 1))
     n_clusters = int(drawn.clusters_in(counted))
     for name in DETECTORS:
         both = np.where(counted, [ranks[name], scored.rank[name]], np.nan)
@@ -79,7 +78,7 @@ def _rows(
             "detector": name,
             "n": int(counted.sum()),
             "n_clusters": n_clusters,
-            "thin": intervals.thin(few, n_clusters, bootstrap),
+            "thin": intervals.thin_class(scored.z, counted, drawn, bootstrap),
             **intervals.estimate("auroc", aucs, bootstrap.level),
             **intervals.estimate("vs_own", aucs - out_of_fold, bootstrap.level),
         }

@@ -6,6 +6,7 @@ import pandas as pd
 
 from anchorscope.detectors.registry import in_order, label_of
 from anchorscope.experiments.crossing.claims import YES
+from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.probes.strength import FLOORS
 from anchorscope.statements import say
 
@@ -33,17 +34,17 @@ def in_words(detection: pd.DataFrame, reads: pd.DataFrame, transfer: pd.DataFram
 
 
 def beating(auc: pd.DataFrame, what: Iterable[str] = REFERENCES) -> list[str]:
-    """Say which methods beat the `REFERENCES` that were measured, and in how many cells.
+    """Say which methods beat all methods of a reference, and in how many of the cells with all.
 
-    `auc` holds the rows of the detection table whose metric is `auroc`.
+    `auc` holds the rows of the detection table whose metric is `auroc`. `thin` rows are omitted.
     """
-    sentences = []
+    sentences, reliable = [], auc[~auc["thin"].astype(bool)]
     for name in what:
-        references = REFERENCES[name]
-        if {*references} & {*auc["detector"]}:
-            lowest = auc[[f"vs_{reference}_low" for reference in references]].min(axis=1)
-            winners = auc["detector"][(lowest > 0) & ~auc["detector"].isin(references)]
-            sentences.append(say.beating(name, *_counted(winners, auc)))
+        lows = reliable[[f"vs_{reference}_low" for reference in REFERENCES[name]]]
+        compared = reliable[lows.notna().all(axis=1)]
+        if len(compared):
+            winners = compared["detector"][(lows.loc[compared.index] > 0).all(axis=1)]
+            sentences.append(say.beating(name, *_counted(winners, compared), len(compared)))
     return sentences
 
 
@@ -83,6 +84,9 @@ def _only_question(auc: pd.DataFrame, reads: pd.DataFrame) -> list[str]:
     if reads.empty:
         return []
     keys = ["model", "dataset", "detector"]
-    both = reads.merge(auc[[*keys, "ci_low"]], on=keys)
+    reliable = auc.loc[~auc["thin"].astype(bool), [*keys, "ci_low"]]
+    both = reads[reads["n_right"] >= LEAST_PAIRS].merge(reliable, on=keys)
+    if both.empty:
+        return []
     alone = both["detector"][(both["ci_low"] > 0.5) & (both["share_question_low"] > ALONE)]
-    return [say.reading_the_question(*_counted(alone, auc))]
+    return [say.reading_the_question(*_counted(alone, both))]

@@ -81,7 +81,7 @@ def by_layer(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
         for heading, some in _arms(lines, words)
     ]
     where = f"by layer; dotted: {[*words.tokens][-1]}"
-    caption = _caption(rows, request, words, where, "Crosses")
+    caption = _caption(rows, request, words, where, "Crosses", " at the headline layer")
     return Picture(by_model(request), draw.paper_series(request.datasets), panels, caption)
 
 
@@ -120,14 +120,16 @@ def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100
     return points.assign(chance=control, signal=signal)
 
 
-def _caption(rows: pd.DataFrame, request: Request, words: Words, where: str, thin: str) -> Caption:
-    """Write the caption: the drawn quantity, and how many samples are left out."""
+def _caption(
+    rows: pd.DataFrame, request: Request, words: Words, where: str, thin: str, size_at: str = ""
+) -> Caption:
+    """Write the caption: the drawn quantity, n at the headline layer, and samples left out."""
     headline = rows[rows["headline"]]
     return notes.caption(
         request,
         rows,
         f"{words.what}, {where}",
-        say.size(headline["n_paired"], "samples per group"),
+        say.size(headline["n_paired"], f"samples per group{size_at}"),
         details=[notes.left_out(headline, "group at the headline layer")],
         thin=f"{thin}: too few samples to rely on.",
     )

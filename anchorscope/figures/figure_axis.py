@@ -14,6 +14,8 @@ Ticks = tuple[tuple[float, float], Sequence[float] | None]
 """Ends of an axis, and places of its labels. If the places are None, Vega chooses them."""
 PERCENT: Ticks = ((0, 100), [0, 50, 100])
 TICKS = 4
+ROOM = 0.02
+"""Room before the first and after the last layer, so that lines there differ from the frame."""
 # in labels of two lines, group A shows only the second, as group Q beside it shows the first
 TWO_LINES = r"slice(datum.label, -2) == '\nA' ? ['', 'A'] : split(datum.label, '\n')"
 
@@ -67,7 +69,8 @@ def layers_of(axis: Axis, layers: int) -> Axis:
     Label every layer up to 10 layers, every fifth up to 30, every tenth up to 50, else every 20th.
     """
     step = next((step for most, step in ((10, 1), (30, 5), (50, 10)) if layers <= most), 20)
-    ends = (0, max(layers - 1, 1))
+    last = max(layers - 1, 1)
+    ends = (-ROOM * last, (1 + ROOM) * last)
     return replace(axis, ticks=(ends, list(range(0, max(layers, 1), step))))
 
 

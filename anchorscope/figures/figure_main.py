@@ -47,8 +47,9 @@ def chart(
 
     Groups with too few samples (`thin`) are crosses. Lines are narrow and grey without `signal`.
 
-    The arguments are rows of the figure's tables. Without rows of `crossing`, only ΔP is drawn. The
-    upper row shows ΔP under the request's `condition`.
+    The arguments are rows of the figure's tables. The upper row shows ΔP under the request's
+    `condition`. The rows below, and the claims, do not depend on it. So they are left out under
+    other conditions than the knockout, as they are without rows of `crossing`.
 
     Raises:
         AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
@@ -60,14 +61,17 @@ def chart(
     swapped, judged = (
         data.labelled(data.rows_at(each, request.readout), request) for each in (crossing, claims)
     )
-    below = figure_pathway.panels(swapped, judged, request.look) if len(swapped) else []
-    title = request.title if request.condition == "knockout" else title_of(request.condition)
+    below, claimed = list[Panel](), list[str]()
+    if knockout := request.condition == "knockout":
+        claimed = figure_pathway.verdict(judged)
+        below = figure_pathway.panels(swapped, judged, request.look) if len(swapped) else []
+    shown = figure_pathway.shown(below)
     return Picture(
         by_model(request),
         draw.paper_series(request.datasets),
         [delta_panel(curves(rows), say.delta_p_heading(bool(below))), *below],
-        notes.delta_p_caption(request, rows, request.where, figure_pathway.verdict(judged, below)),
-        title,
+        notes.delta_p_caption(request, rows, request.where, claimed, shown),
+        request.title if knockout else title_of(request.condition),
     )
 
 

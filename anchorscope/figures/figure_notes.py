@@ -83,9 +83,13 @@ def caption(
 
 
 def delta_p_caption(
-    request: Request, rows: pd.DataFrame, subject: str, claims: Sequence[str] = ()
+    request: Request,
+    rows: pd.DataFrame,
+    subject: str,
+    claims: Sequence[str] = (),
+    sentences: Sequence[str] = (),
 ) -> Caption:
-    """Write the caption of a picture of ΔP: subject, groups, n, claims and shared sentences.
+    """Write the caption of a picture of ΔP: subject, groups, n, claims and further sentences.
 
     `rows` are labelled rows of `figure_data.select`, of one condition.
     """
@@ -97,7 +101,8 @@ def delta_p_caption(
         rows,
         f"{subject}; {say.groups}",
         say.size(map(sample_size, measured), "samples per cell"),
-        claims=[*claims, request.no_answers],
+        [*sentences, request.no_answers],
+        claims=claims,
         intervals=say.refitted if refitted else say.fixed,
     )
 

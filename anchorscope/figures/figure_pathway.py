@@ -1,7 +1,6 @@
 """The middle and the lower row of the main figure: pair terms of swapped answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 import pandas as pd
@@ -108,8 +107,9 @@ def _shortage(
 ) -> str:
     """Say how many pairs a cell of the column has at most, and how many pairs a line needs."""
     cells = crossing[crossing["model"] == of["model"]]
-    most = max(_pairs(cells, kind) for kind in kinds)
-    return str(say.pairs_missing(most, least, cells["dataset"].nunique()))
+    of_cells = [cell for _, cell in cells.groupby("dataset")]
+    most = {kind: max((_pairs(cell, kind) for cell in of_cells), default=0) for kind in kinds}
+    return str(say.pairs_missing(most, least, len(of_cells)))
 
 
 def _made(claims: pd.DataFrame) -> set[tuple[str, str, str]]:
@@ -142,7 +142,7 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
             lines,
             axis_of(lines, AXIS_TITLE, least=2 * STEP, step=STEP),
             TIPS,
-            replace(LAYERS, title=None),
+            LAYERS,
             partial(figure_panel.claims, looks=looks),
             look.share_height / look.panel_height,
             heading,
@@ -152,16 +152,19 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
     ]
 
 
-def verdict(claims: pd.DataFrame, drawn: Sequence[Panel]) -> list[str]:
-    """Say in how many cells each claim holds, and how many pairs the panels `drawn` rest on."""
+def verdict(claims: pd.DataFrame) -> list[str]:
+    """Say in how many cells each claim holds."""
     counts = {}
     for claim in say.called:
         verdicts = claims["verdict"][claims["claim"] == claim]
         yes, no = int((verdicts == "yes").sum()), int((verdicts == "no").sum())
         if len(verdicts):
             counts[claim] = yes, yes + no
-    sentences = list(filter(None, say.claims_in_caption(counts).splitlines()))
+    return list(filter(None, say.claims_in_caption(counts).splitlines()))
+
+
+def shown(drawn: Sequence[Panel]) -> list[str]:
+    """Explain filled markers, and say how many pairs the panels `drawn` rest on."""
     pairs = [row.rows.groupby(["model", "dataset", "quantity"])["n"].max() for row in drawn]
-    if any(map(len, pairs)):
-        sentences.append(say.pairs_shown(*pairs))
-    return sentences
+    filled = [say.filled] if any(row.rows["claimed"].any() for row in drawn) else []
+    return [*filled, *([say.pairs_shown(*pairs)] if any(map(len, pairs)) else [])]

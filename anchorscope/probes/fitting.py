@@ -289,13 +289,13 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return [folds]: training log-odds of z = 1; 0 with prior `natural` or scoring `published`."""
+    """Return [folds]: `platt.prior` of the training folds; 0 unless p is at balanced classes."""
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))
     weights = np.ones(len(design.z)) if weights is None else weights
-    share = [np.average(design.z[rows], weights=weights[rows]) for rows in design.outer]
-    return np.log(np.array(share) / (1 - np.array(share)))
+    wrong, right = (design.outer @ (weights * (design.z == one)) for one in (1, 0))
+    return np.asarray(platt.prior(wrong, right))
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:

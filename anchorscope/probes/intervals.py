@@ -100,6 +100,15 @@ def thin(n: Any, n_clusters: Any, least: Any) -> Any:
     return (n < least.min_n) | (n_clusters < least.min_clusters)
 
 
+def thin_class(z: np.ndarray, counted: np.ndarray, drawn: ClusterDraws, least: Any) -> bool:
+    """Return whether a class of `z` [n] is `thin` among the `counted` samples, bool [n].
+
+    An AUC rests on both classes, so the smaller class decides how far it can be relied on.
+    """
+    classes = [counted & (z == one) for one in (0, 1)]
+    return any(bool(thin(some.sum(), drawn.clusters_in(some), least)) for some in classes)
+
+
 def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
     """Return column `name`, which is `values[0]`, and its `ends` over the draws `values[1:]`."""
     return {name: values[0], **ends(name, values[1:], level)}

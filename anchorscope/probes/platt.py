@@ -1,5 +1,7 @@
 """Choose the penalty of a probe from held-out logits, and calibrate the probe on them."""
 
+from typing import Any
+
 import numpy as np
 
 from anchorscope.probes.intervals import auc
@@ -59,6 +61,18 @@ def calibrate(
             rows[floored, 1:], target[floored], weights[floored], fixed
         )
     return slope, fitted[:, 1]
+
+
+def prior(wrong: Any, right: Any) -> Any:
+    """Return the logit that `calibrate` gives to a score that tells nothing.
+
+    This is the log-odds of the mean target, given the numbers of samples in both classes. It is a
+    little nearer to 0 than the log-odds of the classes, by an amount that depends on the numbers.
+    So subtract it, not the log-odds, before samples of several folds are compared. Otherwise, a
+    score that tells nothing would rank folds by their share of wrong answers.
+    """
+    mean = (wrong * (wrong + 1) / (wrong + 2) + right / (right + 2)) / (wrong + right)
+    return np.log(mean / (1 - mean))
 
 
 def logistic_regressions(

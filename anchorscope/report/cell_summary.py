@@ -102,7 +102,7 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
 def _table(path: str, files: Sequence[str]) -> pd.DataFrame:
     if not Path(path).is_file():
         extra = f" --configfile {' '.join(files)}" if files else ""
-        logs = Path(path).parents[1] / "logs"
+        logs = Path(path).parents[2] / "logs"
         do = (
             f"if its job failed, read {logs}; if it was built with a limit, set `limit` in your "
             f"config; otherwise run: snakemake --cores all {path}{extra}"

@@ -94,7 +94,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
     assert "a signal is detectable" not in said
     write_csv(read_csv(built / "rows.csv").assign(n=60), built / "rows.csv")
     few = " ".join(run("show", "near", "rows").out.split())
-    assert "wrong of 60 60 answers are too few to detect anything." in few
+    assert "wrong of 60 60 answers are too few to detect a signal" in few
     table = judged(read_csv(built / "rows.claims.csv"), "no", "signal")
     write_csv(table, built / "rows.claims.csv")
     provenance.beside(built / "rows.csv").unlink()

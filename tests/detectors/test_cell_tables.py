@@ -186,9 +186,10 @@ def test_every_picture_is_drawn_and_says_so_where_nothing_was_measured(
 
 def test_the_verdict_says_what_beats_what(tables: dict[str, pd.DataFrame]) -> None:
     names = ("detection", "detection-reads", "transfer")
-    words = verdict.in_words(*(tables[name] for name in names))
-    assert words[3:] == [
-        "Methods significantly above the plain probe: mixture of probes (1 of 1 cell).",
+    detection, *others = (tables[name] for name in names)
+    words = verdict.in_words(detection.assign(thin=False), *others)
+    assert words[2:] == [
+        say.beating("the plain probe", [(1, ["mixture of probes"])], 1, 6),
         str(say.transferred(0, 0, 2)),
         "Methods that are above chance but read the question alone: none.",
     ]

@@ -14,6 +14,7 @@ import anchorscope
 from anchorscope import Detector
 from anchorscope.detectors.detector import COLUMNS, FILE
 from anchorscope.models.families import Loaded
+from anchorscope.probes.platt import prior
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -90,7 +91,7 @@ def test_p_wrong_has_the_share_of_the_answers_it_was_fitted_to_and_p_balanced_ha
 ) -> None:
     table = score(replace(detector, n=80, n_wrong=60), llama, rows(6, first=100))
     odds = [table[name] / (1 - table[name]) for name in ("p_wrong", "p_balanced")]
-    assert np.allclose(odds[0] / odds[1], 3)
+    assert np.allclose(odds[0] / odds[1], np.exp(prior(60, 20)))
 
 
 def test_a_folder_gives_back_the_detector(detector: Detector, tmp_path: Path) -> None:

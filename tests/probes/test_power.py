@@ -40,7 +40,7 @@ def test_least_n_and_least_gain_are_each_others_inverse(wrong: float) -> None:
 
 
 def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_is_not() -> None:
-    assert "4 rows are too few to detect anything." in (statements.too_small(4) or "")
+    assert "4 rows are too few to detect a signal" in (statements.too_small(4) or "")
     assert re.search(
         r"300 rows and .* \.14 above .* About 2,\d00 rows", statements.too_small(300) or ""
     )

@@ -71,7 +71,9 @@ def logits(
 
 
 def log_odds(z: np.ndarray) -> float:
-    return float(np.log(z.mean() / (1 - z.mean())))
+    """The log-odds of Platt's targets, to which a score that tells nothing is calibrated."""
+    target = np.where(z == 1, (z.sum() + 1) / (z.sum() + 2), 1 / ((1 - z).sum() + 2))
+    return float(np.log(target.mean() / (1 - target.mean())))
 
 
 def test_the_smallest_penalty_within_one_standard_error_of_the_best_is_chosen() -> None:
@@ -240,6 +242,12 @@ def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
     assert np.allclose(natural - balanced, expected, atol=1e-5)
 
 
+def test_a_probe_that_learned_nothing_ranks_no_fold_above_another() -> None:
+    answers, x = cell(share=0.8)
+    given = source(answers, torch.ones_like(x)), answers, "mlp/final", [], ProbeSettings()
+    assert part(score(*given), "clean")["s"].abs().max() < 1e-4
+
+
 def test_every_condition_has_the_clean_probe() -> None:
     conditions = [("knockout", 0), ("random", 0), ("random", 1), ("question", 0), ("noop", 0)]
     found = scored(ProbeSettings(), conditions)
@@ -289,7 +297,7 @@ def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str
         score(read, spoil(answers), "mlp/final", [("knockout", 0)], ProbeSettings())
 
 
-def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries() -> None:
+def test_noise_gives_a_false_signal_in_at_most_one_of_forty_layers_and_twenty_cells() -> None:
     """Without floors, which could only take signals away; 15 % of the labels are wrong.
 
     Probes of different layers are fitted independently, so one call fits those of all tries.
@@ -311,5 +319,5 @@ def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries() -> None:
     for clean, own in zip(every.clean.reshape(tries, layers, n), aucs, strict=True):
         one = replace(every, clean=clean, layer_of_fold=samples.layer_of_fold(own))
         of_cell.append(strength.of_scores(one.own[None], "final", *beside)["signal"].item())
-    assert by_layer.reshape(tries, layers).any(1).mean() <= 0.05
+    assert by_layer.mean() <= 0.025
     assert np.mean(of_cell) <= 0.05

@@ -1,7 +1,6 @@
 """What a paper says of a figure: its numbers, its claims, what it leaves unsaid, and references."""
 
 import re
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from figure_tables import REASONS, judged
 from verdicts import mixed, tables_of, write
 from workflow import PROJECT, SHIPPED, Workspace, merged
 
+from anchorscope import __version__
 from anchorscope.config.shipped import complete
 from anchorscope.experiments.crossing.claims import ON_PAIRS
 from anchorscope.experiments.registry import RunConfig
@@ -119,7 +119,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
     assert 150 < len(words.split()) <= 250
     for key in methods.ALWAYS:
         assert f"[@{key}]" in words
-    assert f"Anchorscope {version('anchorscope')} [@anchorscope]" in words
+    assert f"Anchorscope {__version__} [@anchorscope]" in words
     assert "/" not in words and not re.search(r"/\w+/|\.gguf|\.jsonl", text)
     assert not re.search(r"[0-9a-f]{16}|e{16}", text)
     assert not re.search(r"\b(nan|None)\b", text)

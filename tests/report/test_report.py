@@ -281,7 +281,7 @@ def test_the_glossary_explains_only_what_was_run(run: Config, tmp_path: Path) ->
 
 GLANCE = {
     "interaction": "interaction", "own_answer": "own answer", "truth": "truth",
-    "through_eq": "through E_Q",
+    "through_eq": "through the exact tokens",
 }  # fmt: skip
 """Claim → its column of the table at a glance."""
 

@@ -75,8 +75,9 @@ def test_calibration_measures_more_of_the_same_answers():
     shipped = config()
     paths, root = Paths(shipped, PROJECT), "results/calibration"
     study = paths.studies[root]
-    assert paths.of_cell(root, "answers", "m", "d") == "results/answers/m/d"
-    assert paths.of_cell(root, "activations", "m", "d") == f"{root}/activations/m/d"
+    model = next(iter(shipped.models))
+    assert paths.of_cell(root, "answers", model, "d") == f"results/answers/{model}/d"
+    assert paths.of_cell(root, "activations", model, "d") == f"{root}/activations/{model}/d"
     assert {*study.config.readouts} == {*READOUTS}
     conditions = study.config.conditions
     assert conditions.random and conditions.random.draws == shipped.calibration.random_draws

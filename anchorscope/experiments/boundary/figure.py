@@ -40,4 +40,5 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         "Share of questions that the model refuses once the prompt allows refusing; groups are "
         "formed by the flips under the knockout (dotted: with random question tokens blocked)",
         say.size(headline["n_paired"], "samples per group at the headline layer"),
+        ["No question was refused."] if len(headline) and not rows["unknown"].any() else [],
     )

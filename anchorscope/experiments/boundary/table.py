@@ -63,7 +63,7 @@ def random(measured: MeasuredRows) -> np.ndarray:
 
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:
     """Average `unknown` [n] over the `members` [draws, layers, n] that are `counted` [n]."""
-    among = members & counted
-    means = Means(unknown[None, None], among & ~np.isnan(unknown), placements=len(members))
+    among = members & counted & ~np.isnan(unknown)
+    means = Means(unknown[None, None], among, placements=len(members))
     quantities = {"unknown": Quantity(means, "unknown", SHARE)}
     return Group(key | {"n_paired": count(among)}, members, among, quantities)

@@ -29,7 +29,8 @@ from anchorscope.experiments.crossing.estimates import (
 from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
-"""Verdicts. `by design`: enough pairs, but fewer than `LEAST_PAIRS` where the claim could fail."""
+"""Verdicts. `by design`: enough pairs, but fewer than `LEAST_PAIRS` where the claim could fail, or
+a read-out that precedes the answer."""
 ON_PAIRS = ("interaction", "own_answer", "truth", "through_eq")
 """Claims that rest on swapped answers."""
 LEAST_CLUSTERS = 10

@@ -130,6 +130,9 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     if pairs.members.size:
         rows = [*by_layer(groups, level), *_shares(groups["right"][OWN], analysis)]
         rows += _at_headline(through, judged["truth"], pairs)
+    if analysis.readout.position == "prompt_end":
+        before = Claim(claims.BY_DESIGN, "the read-out precedes the answer, so its pair term is 0")
+        judged |= dict.fromkeys(claims.ON_PAIRS, before)
     return {"crossing": _long(rows, analysis), "claims": _of_claims(judged, analysis)}
 
 

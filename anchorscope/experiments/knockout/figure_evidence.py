@@ -99,7 +99,9 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         request,
         rows,
         request.where,
-        f"{say.size(sizes, 'samples per cell')}; vertical line: headline layer",
+        f"{say.size(sizes, 'samples per cell')}; vertical line: headline layer; band: "
+        f"{say.level(request.level)} interval of the probe's AUC",
         ["Flips are descriptive and support no claim."],
-        intervals=say.fixed,
+        [say.intervals(request.level, say.fixed)],
+        intervals="",
     )

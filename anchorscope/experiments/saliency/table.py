@@ -64,6 +64,10 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     ]
     rows = stacked(frames, tuple(COLUMNS))
     rows["signal"] = bool(analysis.strength["signal"][grouped.layer])
+    of_both = (rows["anchor"] == "all") & rows["auc"].notna()
+    rows.loc[of_both, "thin"] |= intervals.thin_class(
+        grouped.flips.astype(np.int64), flow.counted, analysis.drawn, analysis
+    )
     rows["loss"] = next(iter(measured.rows["loss"].dropna()), None)
     return rows.assign(headline=rows["layer"] == grouped.layer)
 
