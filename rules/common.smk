@@ -106,15 +106,19 @@ def before_run():
 
 
 def after_run():
-    """Print the paths of the figures and of the paragraphs for a paper, below Snakemake's output."""
+    """Print the paths of pictures, paragraphs for a paper and report, below Snakemake's output."""
     jobs = list(workflow.dag.jobs)
-    pictures = [job for job in jobs if job.rule.name == "picture" and not job.wildcards.view]
-    lines = [f"{job.wildcards.figure}: {job.output.html}" for job in pictures]
-    lines += [
-        f"{job.wildcards.figure}, for a paper: {job.output.text}"
-        for job in jobs
-        if job.rule.name == "methods"
+    pictures, methods, reports = (
+        [job for job in jobs if job.rule.name == name]
+        for name in ("picture", "methods", "report_page")
+    )
+    lines = [
+        f"{job.wildcards.figure}{job.wildcards.view}: {job.output.html}"
+        for job in pictures
+        if not (job.wildcards.view and paths.picture(job.wildcards).of_main_run)
     ]
+    lines += [f"{job.wildcards.figure}, for a paper: {job.output.text}" for job in methods]
+    lines += [f"report: {job.output.page}" for job in reports]
     atexit.register(lambda: print(*lines, sep="\n", file=sys.stderr))
 
 
