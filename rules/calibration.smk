@@ -48,6 +48,7 @@ rule null_world:
     conda:
         "../envs/base.yaml"
     params:
+        method=METHOD["null_world"],
         world=lambda w: NULL_WORLDS[w.dataset],
         seed=cfg.seed,
     message:

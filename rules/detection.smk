@@ -91,6 +91,7 @@ rule detection_cell:
     resources:
         **jobs.asks("tables"),
     params:
+        method=METHOD["detection_cell"],
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
@@ -129,6 +130,7 @@ rule detection_transfer:
             for name in cfg.figures[w.figure].datasets
         ),
     params:
+        method=METHOD["detection_transfer"],
         datasets=lambda w: cfg.figures[w.figure].datasets,
         readout=lambda w: cfg.figures[w.figure].readout,
         probe=cfg.probe.model_dump(mode="json"),
@@ -157,6 +159,7 @@ rule detector:
     resources:
         **jobs.asks("tables"),
     params:
+        method=METHOD["detector"],
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
         readout=paths.detected,

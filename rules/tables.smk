@@ -61,6 +61,7 @@ rule table:
     conda:
         "../envs/base.yaml"
     params:
+        method=METHOD["table"],
         cells=lambda w: cfg.cells(w.figure),
         most_dropped=cfg.most_dropped,
         level=cfg.bootstrap.level,
@@ -146,6 +147,7 @@ rule experiment_table:
     conda:
         "../envs/base.yaml"
     params:
+        method=METHOD["experiment_table"],
         cells=lambda w: cfg.cells(w.figure),
         bootstrap=BOOTSTRAP,
         seed=cfg.seed,

@@ -115,13 +115,13 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         "per cell",
         [
             f"{len(points)} hollow grey points: no signal beyond text models." * bool(points),
-            f"Shaded: the default read-out, {DEFAULT_READOUT}.",
+            f"Shaded: the default read-out, {DEFAULT_READOUT}. Required there: dashed for the mean,"
+            " dotted for each dataset.",
             f"Bars: {say.level(request.level)} bootstrap intervals." if bars else "",
         ],
         [
             "Pathway AUC: AUC of −ΔP, truth Q against truth A. Sensitivity: share of truth Q that "
             "flips. Specificity: share of truth A that does not flip.",
-            "Required at the default read-out: dashed for the mean over datasets, dotted for each.",
             f"No signal (hollow grey): {'; '.join(points)}." * bool(points),
             f"Left out: {blank} values of cells without samples of that truth." * bool(blank),
         ],

@@ -4,10 +4,12 @@ import re
 
 from anchorscope.anchors.answer_text import TAG, adds
 
-# All that comes before an answer that the reply marks as such, whatever it says.
+# Empty thoughts, then all text before the last answer that the reply marks as such.
 _BEFORE = re.compile(
-    r"(?is)\s*<(think\w*)>\s*</\1>|.*?(?:<(?:final[ _-]?)?answer>|\\(?:boxed|text)\{"
-    r"|\bfinal answer[*_]*(?: is\b|\s*:|\s*\n)[:*_]*(?=\s))"
+    r"(?is)(?:\s*<(think\w*)>\s*</\1>)?"
+    r"(?:.*(?:<(?:final[ _-]?)?answer>|\\boxed\{(?:\\text\{)?|(?<![^\W_])final answer[*_]*"
+    r"(?: is\b:?(?!\s(?:correct|right|wrong|not)\b)|\s*:|[^\S\n]*\n)[*_]*)(?=\W*\w)"
+    r"|.*?\\text\{)?"
 )
 _FRONT = re.compile(
     rf"(?:{TAG}|[\s\u200b-\u200f\ufeff,;:¿¡…]|\.\.+|[-–—•*+>#]+\s|[*_`]+"

@@ -21,10 +21,11 @@ from anchorscope.storage.progress import Progress
 
 COLUMNS = ("id", "readout", "detector", "condition", "fold", "s", "rank", "partner", "source")
 """`s` is the log-odds of *wrong*, given the share of wrong answers in the training fold. `rank` is
-`s` minus the log-odds of this share, so that samples of all folds can be compared. For methods that
-learn only their calibration, `rank` is the uncalibrated score. The `condition` is `clean` or
-`crossed`. In `crossed`, the answer follows the question of another sample, whose id is `partner`.
-`source` says where the partners' relations come from, see `passes.partners.Crossing`.
+`s` minus the `s` of a score that tells nothing (`platt.prior`), so that samples of all folds can be
+compared. For methods that learn only their calibration, `rank` is the uncalibrated score. The
+`condition` is `clean` or `crossed`. In `crossed`, the answer follows the question of another
+sample, whose id is `partner`. `source` says where the partners' relations come from, see
+`passes.partners.Crossing`.
 """
 
 log = logging.getLogger(__name__)

@@ -289,13 +289,16 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return [folds]: `platt.prior` of the training folds; 0 unless p is at balanced classes."""
+    """Return [folds]: the logit of a score that tells nothing; 0 unless p is at balanced classes.
+
+    For calibrated probes this is `platt.prior`, else the log-odds of z = 1 in the training fold.
+    """
     settings = design.settings
     if settings.scoring != "calibrated" or settings.prior != "balanced":
         return np.zeros(len(design.inner))
     weights = np.ones(len(design.z)) if weights is None else weights
     wrong, right = (design.outer @ (weights * (design.z == one)) for one in (1, 0))
-    return np.asarray(platt.prior(wrong, right))
+    return np.asarray(platt.prior(wrong, right) if design.inner_folds else np.log(wrong / right))
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:

@@ -15,7 +15,10 @@ ORDER = {rule: rank for rank, rule in enumerate(RULES)}
 """Rule that counts samples → its place in the order in which rules run."""
 MAKE_NUMBERS = (*ORDER, "experiment_measure", "p_true", "detection_scores")
 """Rules whose settings change numbers."""
-METHOD = dict.fromkeys(MAKE_NUMBERS, 1)
+OF_TABLES = (
+    "null_world", "table", "experiment_table", "detection_cell", "detection_transfer", "detector",
+)  # fmt: skip
+METHOD = dict.fromkeys((*MAKE_NUMBERS, *OF_TABLES), 1)
 """Rule → version of its method, a parameter of the rule.
 
 Raise it when the rule's numbers change, so that Snakemake remakes products of older versions.

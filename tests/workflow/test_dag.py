@@ -115,7 +115,10 @@ def test_the_report_and_a_detector_are_made_once_and_the_detector_scores_like_it
 ):
     built = tiny_run.copy(tmp_path / "clone")
     done = said(built.run("tiny", "report", "detectors"))
-    assert done.splitlines()[-1] == "tiny, for a paper: results/figures/tiny.methods.md"
+    assert done.splitlines()[-2:] == [
+        "tiny, for a paper: results/figures/tiny.methods.md",
+        "report: results/report/index.html",
+    ]
     assert built.planned("report", "detectors") == {}
     folder = built.results / "detectors/tiny-llama/tiny-world/probe"
     detector = Detector.load(folder)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from workflow import TOKEN, Workspace, said
 
-from anchorscope.storage.records import MAKE_NUMBERS
+from anchorscope.storage.records import METHOD
 
 CELL = "tiny-llama/tiny-world"
 TABLE = "results/tables/tiny.csv"
@@ -132,7 +132,7 @@ def test_products_of_an_older_method_are_made_again(tiny_run, tmp_path):
     clone = tiny_run.copy(tmp_path / "clone")
     rules = clone.root / "rules/scores.smk"
     every = "".join(path.read_text(encoding="utf-8") for path in rules.parent.glob("*.smk"))
-    assert all(f'method=METHOD["{rule}"],' in every for rule in MAKE_NUMBERS)
+    assert all(f'method=METHOD["{rule}"],' in every for rule in METHOD)
     text = rules.read_text(encoding="utf-8")
     rules.write_text(text.replace('METHOD["scores"]', "2"), encoding="utf-8")
     planned = clone.planned("tiny").keys()
