@@ -108,10 +108,9 @@ def before_run():
 def after_run():
     """Print the paths of pictures, paragraphs for a paper and report, below Snakemake's output."""
     jobs = list(workflow.dag.jobs)
-    pictures, methods, reports = (
-        [job for job in jobs if job.rule.name == name]
-        for name in ("picture", "methods", "report_page")
-    )
+    pictures = [job for job in jobs if job.rule.name == "picture"]
+    methods = [job for job in jobs if job.rule.name == "methods"]
+    reports = [job for job in jobs if job.rule.name == "report_page"]
     lines = [
         f"{job.wildcards.figure}{job.wildcards.view}: {job.output.html}"
         for job in pictures

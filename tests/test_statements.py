@@ -158,7 +158,7 @@ EXAMPLES: dict[str, Examples] = {
         (([], 3), "none"),
     ],
     "beating": [
-        (("the plain probe", [], 3, 33), "Methods whose interval is above the plain probe (not "
+        (("the plain probe", [], 3, 33), "Methods significantly above the plain probe (not "
          "corrected for 33 comparisons): none.")
     ],
     "reading_the_question": [
@@ -177,7 +177,8 @@ EXAMPLES: dict[str, Examples] = {
         ((FOUND,), "The probe tells right from wrong answers better than text models: gain in AUC "
                    "0.52 [0.31, 0.70] over the text model that it beats least clearly (or over "
                    "an AUC of 0.6, if it beats that less clearly), p < 0.001, each sample "
-                   "scored at a layer chosen without that sample. At the headline layer its AUC is 0.89 [0.86, 0.92], and the AUC "
+                   "scored at a layer chosen without that sample. At the headline layer its AUC is "
+                   "0.89 [0.86, 0.92], and the AUC "
                    "of the hardest text model there (which reads question and response) is 0.71."),
         ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
          "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
@@ -309,7 +310,7 @@ def test_every_sentence_has_an_example_and_is_used() -> None:
 def test_a_sentence_is_plain_text_in_a_page_too() -> None:
     page = statements.environment(autoescape=True).get_template("statements.txt").module
     said: Any = page
-    assert "interval is above &lt;b&gt; (not corrected" in said.beating("<b>", [], 1, 2)
+    assert "above &lt;b&gt; (not corrected" in said.beating("<b>", [], 1, 2)
     assert said.evidence("interaction", TOLD).endswith("p &lt; 0.001")
     words = re.sub(r"{#.*?#}|{%.*?%}|{{.*?}}", "", SOURCE, flags=re.S)
     assert not re.search("[<>&]", words)

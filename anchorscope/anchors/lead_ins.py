@@ -6,11 +6,12 @@ from anchorscope.anchors.answer_text import TAG, adds
 
 # Empty thoughts, then all text before the last answer that the reply marks as such.
 _BEFORE = re.compile(
-    r"(?is)(?:\s*<(think\w*)>\s*</\1>)?"
-    r"(?:.*(?:<(?:final[ _-]?)?answer>|\\boxed\{(?:\\text\{)?|(?<![^\W_])final answer[*_]*"
+    r"(?is)(?:\s*<(think\w*)>\s*</\1>)?(?:.*(?:<(?:final[ _-]?)?answer>|\\boxed\{(?:\\text\{)?"
+    r"|(?:(?:^|[\n.!?])[\s#>*_-]*|\b(?:so|thus|therefore|hence),?\s)(?:the |my )?final answer[*_]*"
     r"(?: is\b:?(?!\s(?:correct|right|wrong|not)\b)|\s*:|[^\S\n]*\n)[*_]*)(?=\W*\w)"
     r"|.*?\\text\{)?"
 )
+_NEXT_QUESTION = re.compile(r"\n\W*(?:Q|[Qq]uestion)\s*:")  # of a model that runs on
 _FRONT = re.compile(
     rf"(?:{TAG}|[\s\u200b-\u200f\ufeff,;:¿¡…]|\.\.+|[-–—•*+>#]+\s|[*_`]+"
     r"|\(?(?:[A-Ea-e]|1)\)\s+(?=\w)|1\.\s+(?=[\w*]))+"
@@ -45,7 +46,8 @@ OFFER = re.compile(
 
 def begin(reply: str, question: str) -> int:
     """Return the place where the answer's sentence begins, after lead-ins."""
-    before = _BEFORE.match(reply)
+    more = _NEXT_QUESTION.search(reply)
+    before = _BEFORE.match(reply, 0, more.start() if more else len(reply))
     start = before.end() if before else 0
     for _ in range(8):  # "Q: ...? A: The answer is: ..."
         front = _FRONT.match(reply, start)

@@ -15,8 +15,8 @@ import torch
 
 from anchorscope.config.readouts import before_answer
 from anchorscope.passes.features import Features, reordered
+from anchorscope.probes import platt
 from anchorscope.probes.fitting import Fitted, ProbeSettings
-from anchorscope.probes.platt import prior
 
 TEXT_COLUMNS = ("id", "question", "subject", "relation", "ea_text", "response")
 """Columns of an answer that a method may see. They do not include or determine labels."""
@@ -73,9 +73,9 @@ class Training:
         return len(self.samples)
 
     @property
-    def log_odds(self) -> float:
+    def prior(self) -> float:
         """The logit of a calibrated score that tells nothing, see `platt.prior`."""
-        return float(prior(self.label.sum(), (1 - self.label).sum()))
+        return float(platt.prior(self.label.sum(), (1 - self.label).sum()))
 
     def rows(self, places: np.ndarray) -> Training:
         """Return the samples at the indices `places`, without the fitted probes."""

@@ -66,7 +66,7 @@ def _scored(
         if not len(samples):
             continue
         s = scorer.score(samples)
-        rank = scorer.raw(samples) if isinstance(scorer, Unsupervised) else s - train.log_odds
+        rank = scorer.raw(samples) if isinstance(scorer, Unsupervised) else s - train.prior
         columns = {
             "id": samples.answers["id"],
             "readout": cell.clean.readout,

@@ -75,7 +75,7 @@ def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str
         "text": text.fit_text(relabelled).score(test),
         "score": of_score.of_states([_decided_by(scorer.score(test) - limit)]),
     }
-    return {name: rank - relabelled.log_odds for name, rank in ranks.items()}
+    return {name: rank - relabelled.prior for name, rank in ranks.items()}
 
 
 def _decided_by(s: np.ndarray) -> np.ndarray:

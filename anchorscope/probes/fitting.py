@@ -298,7 +298,7 @@ def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray
         return np.zeros(len(design.inner))
     weights = np.ones(len(design.z)) if weights is None else weights
     wrong, right = (design.outer @ (weights * (design.z == one)) for one in (1, 0))
-    return np.asarray(platt.prior(wrong, right) if design.inner_folds else np.log(wrong / right))
+    return platt.prior(wrong, right) if design.inner_folds else np.log(wrong / right)
 
 
 def _inner_logits(every: probes.Probes, x: Features, design: Design, penalties: int) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Choose the penalty of a probe from held-out logits, and calibrate the probe on them."""
 
-from typing import Any
-
 import numpy as np
 
 from anchorscope.probes.intervals import auc
@@ -63,7 +61,7 @@ def calibrate(
     return slope, fitted[:, 1]
 
 
-def prior(wrong: Any, right: Any) -> Any:
+def prior(wrong: np.ndarray | float, right: np.ndarray | float) -> np.ndarray:
     """Return the logit that `calibrate` gives to a score that tells nothing.
 
     This is the log-odds of the mean target, given the numbers of samples in both classes. It is a
@@ -72,7 +70,7 @@ def prior(wrong: Any, right: Any) -> Any:
     score that tells nothing would rank folds by their share of wrong answers.
     """
     mean = (wrong * (wrong + 1) / (wrong + 2) + right / (right + 2)) / (wrong + right)
-    return np.log(mean / (1 - mean))
+    return np.asarray(np.log(mean / (1 - mean)))
 
 
 def logistic_regressions(

@@ -274,7 +274,7 @@ def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() ->
         "PopQA", "TriviaQA", "HotpotQA",
     }  # fmt: skip
     counted = "through the exact tokens in 7 of 7, truth in 7 of 7. "
-    assert counted + "Filled markers: the claim holds. " in caption(spec)
+    assert counted + "Filled marker: a claim holds for this line. " in caption(spec)
     pairs = "Pairs per line: 160 to 173 in the middle row, 150 to 190 in the lower row."
     assert pairs in caption(spec)
     words = json.dumps(spec).replace('", "', " ")  # a heading is a list of lines

@@ -245,7 +245,9 @@ def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
 def test_a_probe_that_learned_nothing_ranks_no_fold_above_another() -> None:
     answers, x = cell(share=0.8)
     given = source(answers, torch.ones_like(x)), answers, "mlp/final", [], ProbeSettings()
-    assert part(score(*given), "clean")["s"].abs().max() < 1e-4
+    table = score(*given)
+    for probe in ("clean", "shuffled"):
+        assert table.loc[table["probe"] == probe, "s"].abs().max() < 1e-4
 
 
 def test_every_condition_has_the_clean_probe() -> None:

@@ -132,7 +132,9 @@ def test_products_of_an_older_method_are_made_again(tiny_run, tmp_path):
     clone = tiny_run.copy(tmp_path / "clone")
     rules = clone.root / "rules/scores.smk"
     every = "".join(path.read_text(encoding="utf-8") for path in rules.parent.glob("*.smk"))
-    assert all(f'method=METHOD["{rule}"],' in every for rule in METHOD)
+    for rule in METHOD:
+        _, _, after = every.partition(f"\nrule {rule}:\n")
+        assert f'method=METHOD["{rule}"],' in after.partition("\nrule ")[0]
     text = rules.read_text(encoding="utf-8")
     rules.write_text(text.replace('METHOD["scores"]', "2"), encoding="utf-8")
     planned = clone.planned("tiny").keys()

@@ -133,7 +133,7 @@ def held_out(
 
 def threshold(train: Training) -> float:
     """Return the logit above which an answer counts as wrong in the figures."""
-    return 0.0 if train.settings.prior == "natural" else train.log_odds
+    return 0.0 if train.settings.prior == "natural" else train.prior
 
 
 def pathways(train: Training) -> np.ndarray:

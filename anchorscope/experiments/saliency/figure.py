@@ -116,7 +116,7 @@ def _verdict(sums: pd.DataFrame) -> str:
     """Write the sentence on the AUCs of exact and random tokens, over the cells drawn."""
     known = sums[sums["auc"].notna() & ~sums["thin"].astype(bool)]
     if known.empty:
-        return "No AUC: a group has too few samples." if len(sums) else ""
+        return "No AUC to rely on: a group has too few samples." if len(sums) else ""
     exact, random = (span(known[name], digits=2) for name in ("auc", "random_auc"))
     said = f"Summed over layers, saliency predicts the group with AUC {exact}"
     return f"{said} (random tokens: {random})."
