@@ -1,4 +1,4 @@
-"""Text of a figure: a caption of at most four lines, and further details on its page.
+"""Text of a figure: a caption of at most six lines, and further details on its page.
 
 The text gives the number of samples, and says what crosses and grey marks mean and what is missing.
 """
@@ -17,7 +17,7 @@ from anchorscope.figures.figure_style import balanced
 from anchorscope.statements import say
 from anchorscope.storage.counts import NO_ANSWER
 
-LINES = 4
+LINES = 6
 """Maximum number of lines in a caption."""
 Records = Mapping[str, Mapping[str, Any]]
 

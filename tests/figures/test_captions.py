@@ -1,4 +1,4 @@
-"""Captions: four lines at any width, the essentials first, and nothing lost."""
+"""Captions: few lines at any width, the essentials first, and nothing lost."""
 
 from typing import Any
 
