@@ -7,15 +7,14 @@ of an untrained network can predict what the text predicts.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 import pandas as pd
 import torch
 from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
 
 from anchorscope.probes import fitting
 from anchorscope.probes.bands import Draws
@@ -73,46 +72,42 @@ class TextFeatures:
     """Features of one kind, from one column of texts."""
 
     column: str
-    kind: str  # key of `ANALYSERS`
-    vocabulary: Mapping[str, int]  # feature → its column in the matrix
+    counter: CountVectorizer | None  # of the features of its kind; None if no two texts share one
     centre: np.ndarray  # mean log lengths in characters and words, [2]; empty if not used
     spread: np.ndarray  # standard deviations of the log lengths, [2]; empty if not used
 
     @classmethod
-    def learn(
-        cls, answers: pd.DataFrame, column: str, kind: str
-    ) -> tuple[TextFeatures, sparse.csr_matrix]:
-        """Learn the most frequent features found in two or more texts; return (learned, matrix)."""
+    def learn(cls, answers: pd.DataFrame, column: str, kind: str) -> TextFeatures:
+        """Learn the most frequent features of a kind (key of `ANALYSERS`) in two or more texts."""
         texts = _texts(answers, column)
-        held = [ANALYSERS[kind](text) for text in texts]
-        counts = Counter(feature for features in held for feature in features)
-        shared = np.array(sorted(f for f, count in counts.items() if count > 1), dtype=object)
-        frequent = np.argsort([-counts[feature] for feature in shared])[:MOST_FEATURES]
-        vocabulary = {feature: place for place, feature in enumerate(shared[np.sort(frequent)])}
+        counter = CountVectorizer(
+            analyzer=ANALYSERS[kind],
+            binary=True,
+            min_df=2,
+            max_features=MOST_FEATURES,
+            dtype=np.float64,
+        )
+        try:
+            counter.fit(texts)
+        except ValueError:  # no two texts share a feature
+            counter = None
         centre = spread = np.zeros(0)
         if kind == "letters":
             lengths = _lengths(texts)
             centre, spread = lengths.mean(0), lengths.std(0)
             spread = np.where(spread > 1e-9, spread, 1.0)
-        learned = cls(column, kind, vocabulary, centre, spread)
-        return learned, learned._matrix(texts, held)
+        return cls(column, counter, centre, spread)
 
     def features(self, answers: pd.DataFrame) -> sparse.csr_matrix:
         """Return a row per text: 1 or 0 for each feature, then scaled lengths and their squares."""
         texts = _texts(answers, self.column)
-        return self._matrix(texts, [ANALYSERS[self.kind](text) for text in texts])
-
-    def _matrix(self, texts: Sequence[str], held: Sequence[set[str]]) -> sparse.csr_matrix:
-        places = self.vocabulary
-        known = [sorted(places[one] for one in features & places.keys()) for features in held]
-        starts = np.cumsum([0, *map(len, known)])
-        columns = np.array([*chain(*known)], dtype=np.int64)
-        shape = len(texts), len(places)
-        matrix = sparse.csr_matrix((np.ones(len(columns)), columns, starts), shape=shape)
+        counted = (
+            self.counter.transform(texts) if self.counter else sparse.csr_matrix((len(texts), 0))
+        )
         if not len(self.centre):
-            return matrix
+            return counted
         scaled = (_lengths(texts) - self.centre) / self.spread
-        return sparse.hstack([matrix, scaled, scaled**2], format="csr")
+        return sparse.hstack([counted, scaled, scaled**2], format="csr")
 
 
 @dataclass(frozen=True)
@@ -143,7 +138,7 @@ def fit(
     each sample's inner fold. If all are -1, the first C is used, and nothing is calibrated.
     """
     learned = [TextFeatures.learn(answers, column, kind) for column, kind in FLOORS[floor]]
-    features = sparse.hstack([x for _, x in learned], format="csr")
+    features = sparse.hstack([part.features(answers) for part in learned], format="csr")
     x, turn = _rotated((features @ features.T).toarray())
     settings = fitting.ProbeSettings(grid=list(penalties), prior="natural")
     ids, none_held_out = np.arange(len(z)).astype(str), np.full(len(z), -1)
@@ -154,7 +149,7 @@ def fit(
     weights = slope * (features.T @ (of_texts - of_texts.mean()))
     centre = np.asarray(features.mean(0)).ravel()
     bias = slope * float(fitted.probes.bias[0, 0]) + offset - centre @ weights
-    return TextModel(tuple(part for part, _ in learned), weights, bias, float(fitted.c[0, 0]))
+    return TextModel(tuple(learned), weights, bias, float(fitted.c[0, 0]))
 
 
 def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
@@ -172,7 +167,7 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
     answers = design.in_order(kept(answers))
     grams = {}
     for part in {part for floor in FLOORS.values() for part in floor}:
-        _, x = TextFeatures.learn(answers, *part)
+        x = TextFeatures.learn(answers, *part).features(answers)
         grams[part] = (x @ x.T).toarray()
     fixed = pd.DataFrame({"id": design.ids, "fold": design.fold})
     frames = []
