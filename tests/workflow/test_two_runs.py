@@ -216,7 +216,9 @@ def test_a_rerun_that_fails_loses_no_finished_product_and_a_forced_one_measures_
     saved = (clone.root / "saved").read_text()
     script = clone.root / "scripts/activations.py"
     whole = script.read_text("utf-8")
-    script.write_text(whole.replace("    passes =", "    raise OSError\n    passes ="), "utf-8")
+    failing = whole.replace("    activations.write", "    raise OSError\n    activations.write")
+    assert failing != whole
+    script.write_text(failing, "utf-8")
     assert clone.run(PRODUCT, change={"readouts": ["mlp/final"]}).returncode
     assert not (clone.root / PRODUCT).exists()
     script.write_text(whole, encoding="utf-8")
