@@ -10,14 +10,26 @@ localrules:
 
 # The rules behind a figure, and more rules behind experiments and detection. Their targets ask for
 # products that failed jobs left out.
-BEHIND = [rules.dataset, rules.null_world, rules.model, rules.prompts, rules.answers]
-BEHIND += [rules.activations, rules.scores, rules.delta_p, rules.table]
+BEHIND = [
+    rules.dataset,
+    rules.null_world,
+    rules.model,
+    rules.prompts,
+    rules.answers,
+    rules.activations,
+    rules.scores,
+    rules.delta_p,
+    rules.table,
+]
 MEASURED = [*BEHIND, rules.experiment_measure, rules.experiment_table]
-DETECTED = [*BEHIND, rules.detection_scores, rules.detection_cell, rules.detection_transfer]
-DETECTED += [
+DETECTED = [
+    *BEHIND,
+    *([rules.p_true] if P_TRUE_NEEDED else []),
+    rules.detection_scores,
+    rules.detection_cell,
+    rules.detection_transfer,
     rules.detection_table,
     rules.transfer_table,
-    *([rules.p_true] if P_TRUE_NEEDED else []),
 ]
 
 

@@ -40,8 +40,8 @@ EXAMPLES: dict[str, Examples] = {
     "plural": [((1,), ""), ((2,), "s")],
     "p_value": [((0.0351,), "p = 0.035"), ((0.0004,), "p < 0.001")],
     "evidence": [
-        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over what it beats least clearly (a text "
-                           "model or an AUC of 0.6), p < 0.001"),
+        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over what the probe beats least clearly "
+                           "(a text model or an AUC of 0.6), p < 0.001"),
         (("interaction", TOLD), "pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
          "p < 0.001"),
         (("own_answer", TOLD), "pair term of wrong answers 0.52 logits [0.31, 0.70], 120 pairs, "
@@ -174,15 +174,16 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "signal": [
         ((FOUND,), "The probe tells right from wrong answers better than text models: gain in AUC "
-                   "0.52 [0.31, 0.70] over what it beats least clearly (a text model or an "
-                   "AUC of 0.6), p < 0.001, each sample "
+                   "0.52 [0.31, 0.70] over what the probe beats least clearly (a text model or "
+                   "an AUC of 0.6), p < 0.001, each sample "
                    "scored at a layer chosen without that sample. At the headline layer its AUC is "
                    "0.89 [0.86, 0.92], and the AUC "
                    "of the hardest text model there (which reads question and response) is 0.71."),
         ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
          "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
         ((WEAK,), "No signal: the AUC is not significantly above .6. Gain in AUC 0.52 [0.31, "
-                  "0.70] over what it beats least clearly (a text model or an AUC of 0.6), "
+                  "0.70] over what the probe beats least clearly (a text model or an AUC of "
+                  "0.6), "
                   "p = 0.400; each sample was scored at a layer "
                   "chosen without that sample. "
                   "At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and the AUC of the "
@@ -309,7 +310,8 @@ def test_every_sentence_has_an_example_and_is_used() -> None:
 def test_a_sentence_is_plain_text_in_a_page_too() -> None:
     page = statements.environment(autoescape=True).get_template("statements.txt").module
     said: Any = page
-    assert "above &lt;b&gt; (not corrected" in said.beating("<b>", [], 1, 2)
+    escaped = "Methods significantly above &lt;b&gt; (not corrected for 2 comparisons): none."
+    assert said.beating("<b>", [], 1, 2) == escaped
     assert said.evidence("interaction", TOLD).endswith("p &lt; 0.001")
     words = re.sub(r"{#.*?#}|{%.*?%}|{{.*?}}", "", SOURCE, flags=re.S)
     assert not re.search("[<>&]", words)

@@ -74,7 +74,7 @@ def _scored(
             "condition": condition,
             "fold": fold,
             "s": s,
-            "rank": rank.round(6),  # rounding errors are no order
+            "rank": rank.round(6),  # equal scores may differ by rounding errors
         }
         if not np.isfinite(s + rank).all():
             what, where = "a detector's score is not finite", f"{method.name}, {condition}"

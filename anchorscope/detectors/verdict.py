@@ -34,9 +34,10 @@ def in_words(detection: pd.DataFrame, reads: pd.DataFrame, transfer: pd.DataFram
 
 
 def beating(auc: pd.DataFrame, what: Iterable[str] = REFERENCES) -> list[str]:
-    """Say which methods beat all methods of a reference, and in how many of the cells with all.
+    """Say which methods beat each reference, and in how many cells.
 
-    `auc` holds the rows of the detection table whose metric is `auroc`. `thin` rows are omitted.
+    A cell counts if all methods of the reference were measured there. `auc` holds the rows of the
+    detection table whose metric is `auroc`. Rows that are `thin` are left out.
     """
     sentences, reliable = [], auc[~auc["thin"].astype(bool)]
     for name in what:

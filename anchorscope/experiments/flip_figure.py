@@ -81,7 +81,7 @@ def by_layer(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
         for heading, some in _arms(lines, words)
     ]
     where = f"by layer; dotted: {[*words.tokens][-1]}"
-    caption = _caption(rows, request, words, where, "Crosses", " at the headline layer")
+    caption = _caption(rows, request, words, where, "Crosses", "group at the headline layer")
     return Picture(by_model(request), draw.paper_series(request.datasets), panels, caption)
 
 
@@ -121,7 +121,7 @@ def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100
 
 
 def _caption(
-    rows: pd.DataFrame, request: Request, words: Words, where: str, thin: str, size_at: str = ""
+    rows: pd.DataFrame, request: Request, words: Words, where: str, thin: str, of: str = "group"
 ) -> Caption:
     """Write the caption: the drawn quantity, n at the headline layer, and samples left out."""
     headline = rows[rows["headline"]]
@@ -129,7 +129,7 @@ def _caption(
         request,
         rows,
         f"{words.what}, {where}",
-        say.size(headline["n_paired"], f"samples per group{size_at}"),
+        say.size(headline["n_paired"], f"samples per {of}"),
         details=[notes.left_out(headline, "group at the headline layer")],
         thin=f"{thin}: too few samples to rely on.",
     )

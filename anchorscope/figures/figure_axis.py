@@ -15,7 +15,7 @@ Ticks = tuple[tuple[float, float], Sequence[float] | None]
 PERCENT: Ticks = ((0, 100), [0, 50, 100])
 TICKS = 4
 ROOM = 0.02
-"""Room before the first and after the last layer, so that lines there differ from the frame."""
+"""Room beside the first and the last layer, as a share of the axis. Else the frame hides lines."""
 # in labels of two lines, group A shows only the second, as group Q beside it shows the first
 TWO_LINES = r"slice(datum.label, -2) == '\nA' ? ['', 'A'] : split(datum.label, '\n')"
 

@@ -166,5 +166,7 @@ def verdict(claims: pd.DataFrame) -> list[str]:
 def shown(drawn: Sequence[Panel]) -> list[str]:
     """Explain filled markers, and say how many pairs the panels `drawn` rest on."""
     pairs = [row.rows.groupby(["model", "dataset", "quantity"])["n"].max() for row in drawn]
-    filled = [say.filled] if any(row.rows["claimed"].any() for row in drawn) else []
-    return [*filled, *([say.pairs_shown(*pairs)] if any(map(len, pairs)) else [])]
+    sentences = [say.filled] if any(row.rows["claimed"].any() for row in drawn) else []
+    if any(map(len, pairs)):
+        sentences.append(say.pairs_shown(*pairs))
+    return sentences

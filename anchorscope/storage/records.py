@@ -15,13 +15,13 @@ ORDER = {rule: rank for rank, rule in enumerate(RULES)}
 """Rule that counts samples → its place in the order in which rules run."""
 MAKE_NUMBERS = (*ORDER, "experiment_measure", "p_true", "detection_scores")
 """Rules whose settings change numbers."""
-OF_TABLES = (
-    "null_world", "table", "experiment_table", "detection_cell", "detection_transfer", "detector",
-)  # fmt: skip
-METHOD = dict.fromkeys((*MAKE_NUMBERS, *OF_TABLES), 1)
-"""Rule → version of its method, a parameter of the rule.
+METHOD = dict.fromkeys((
+    *MAKE_NUMBERS, "null_world", "table", "experiment_table", "detection_cell",
+    "detection_transfer", "detector",
+), 1)  # fmt: skip
+"""Rule → version of its method, which is one of the rule's parameters.
 
-Raise it when the rule's numbers change, so that Snakemake remakes products of older versions.
+Raise it when the rule's numbers change. Snakemake then remakes products of older versions.
 """
 
 PER_CELL = frozenset(

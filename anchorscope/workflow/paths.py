@@ -130,10 +130,10 @@ class Paths:
         rule's first product is looked for.
         """
         found: list[str] = []
-        for figure, rule in itertools.product(figures, behind):
-            for model, dataset in self.config.cells(figure):
-                tables = f"tables/{figure}.csv", f"delta_p/{model}/{dataset}.csv"
-                of_figure, of_cell = (_changed(f"{self.root}/{table}") for table in tables)
+        for figure in figures:
+            of_figure = _changed(f"{self.root}/tables/{figure}.csv")
+            for (model, dataset), rule in itertools.product(self.config.cells(figure), behind):
+                of_cell = _changed(f"{self.root}/delta_p/{model}/{dataset}.csv")
                 for path, log in self._jobs(rule, figure, model, dataset, experiment):
                     record = f"{path}.provenance.json"
                     if os.path.exists(record) and rule.rule.name != "activations":

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from anchorscope.anchors import answer_anchors, labels, no_answer, sentences
+from anchorscope.anchors import answer_anchors, labels, no_answer
+from anchorscope.models.endings import Ending, first_turn
 from anchorscope.questions.fields import RowCells
+from anchorscope.styles import style_of
 
 TESTS = Path(__file__).parents[1]
 SHARED = TESTS.parent / ".." / "shared" / "data"
@@ -70,15 +72,14 @@ def all_rows(chosen: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [case for case in cases if case is not None]
 
 
-def first_line(text: str, style: str) -> str:
-    """What may hold the answer, as `endings.first_turn` has it."""
-    breaks = (place for place, char in enumerate(text) if char in sentences.NEWLINES)
-    return text if style == "chat" else text[: next(breaks, None)]
+def turn_of(text: str, style: str) -> str:
+    """Return the part of a reply that is searched for the answer."""
+    return first_turn(text, Ending(style_of(style), (), frozenset()))
 
 
 def located(case: dict[str, Any]) -> tuple[str, answer_anchors.Anchor | None]:
     """The answer of a case, and where the finder puts E_A in it."""
-    said = first_line(case["output"], case.get("prompt", "few_shot"))
+    said = turn_of(case["output"], case.get("prompt", "few_shot"))
     return said, answer_anchors.locate(said, case["question"])
 
 

@@ -71,6 +71,10 @@ def logits(
 
 
 def log_odds(z: np.ndarray) -> float:
+    return float(np.log(z.mean() / (1 - z.mean())))
+
+
+def log_odds_of_targets(z: np.ndarray) -> float:
     """The log-odds of Platt's targets, to which a score that tells nothing is calibrated."""
     target = np.where(z == 1, (z.sum() + 1) / (z.sum() + 2), 1 / ((1 - z).sum() + 2))
     return float(np.log(target.mean() / (1 - target.mean())))
@@ -224,7 +228,7 @@ def test_scores_are_a_slow_loops(scoring: Literal["calibrated", "published"]) ->
             j = platt.choose(held[None][..., train], z[train], plan.inner[k][train])[0]
             c = settings.grid[j]
             slope, offset = platt.calibrate(held[j : j + 1, train], z[train])
-            offset = offset - log_odds(z[train])
+            offset = offset - log_odds_of_targets(z[train])
         expected = slope[0] * logits(exact, z, train, ~train, c) + offset
         found = table.loc[answers["id"][~train]]
         assert (found["c"] == c).all() and np.allclose(found["t"], slope[0])
@@ -238,7 +242,7 @@ def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
     tables = (score(*given, ProbeSettings(prior=prior)) for prior in ("natural", "balanced"))
     natural, balanced = (part(table, "clean")["s"].to_numpy().reshape(2, -1) for table in tables)
     plan = fitting.design(answers, ProbeSettings())
-    expected = np.array([log_odds(plan.z[rows]) for rows in plan.outer])[plan.fold]
+    expected = np.array([log_odds_of_targets(plan.z[rows]) for rows in plan.outer])[plan.fold]
     assert np.allclose(natural - balanced, expected, atol=1e-5)
 
 
@@ -299,13 +303,13 @@ def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str
         score(read, spoil(answers), "mlp/final", [("knockout", 0)], ProbeSettings())
 
 
-def test_noise_gives_a_false_signal_in_at_most_one_of_forty_layers_and_twenty_cells() -> None:
-    """Without floors, which could only take signals away; 15 % of the labels are wrong.
+def signals_of_noise(seed: int, tries: int) -> tuple[np.ndarray, np.ndarray]:
+    """Whether noise has a signal at any of three layers, and in the cell, bool [tries] each.
 
     Probes of different layers are fitted independently, so one call fits those of all tries.
     """
-    n, tries, layers = 60, 200, 3
-    rng = np.random.default_rng(n)
+    n, layers = 60, 3
+    rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(n) < 0.15 * n).astype(np.int64)
     ids = [f"{number:03d}" for number in range(n)]
     answers = pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": labels})
@@ -321,5 +325,12 @@ def test_noise_gives_a_false_signal_in_at_most_one_of_forty_layers_and_twenty_ce
     for clean, own in zip(every.clean.reshape(tries, layers, n), aucs, strict=True):
         one = replace(every, clean=clean, layer_of_fold=samples.layer_of_fold(own))
         of_cell.append(strength.of_scores(one.own[None], "final", *beside)["signal"].item())
-    assert by_layer.mean() <= 0.025
-    assert np.mean(of_cell) <= 0.05
+    return by_layer.reshape(tries, layers).any(1), np.array(of_cell)
+
+
+def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries() -> None:
+    """Without floors, which could only take signals away; 15 % of the labels are wrong."""
+    every = [signals_of_noise(seed, tries=200) for seed in range(4)]  # each with labels of its own
+    by_layer, of_cell = (np.concatenate(found) for found in zip(*every, strict=True))
+    assert by_layer.mean() <= 0.05
+    assert of_cell.mean() <= 0.05
