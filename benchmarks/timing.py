@@ -72,7 +72,7 @@ def compare(
             "way": name,
             "seconds": statistics.median(seconds[name]),
             "ratio": statistics.median(map(truediv, seconds[name], seconds[plain])),
-            "max_difference": max(differs[name]),
+            "max_difference": float(torch.tensor(differs[name]).max()),  # NaN if any is NaN
             "peak_mb": max(one.peak_mb for one in taken[name]),
             "rounds": rounds,
         }
