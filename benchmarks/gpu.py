@@ -38,8 +38,8 @@ from anchorscope.models import cache, families, generation, loading
 from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning, runner
-from anchorscope.passes.batches import Plan, Sample
-from anchorscope.passes.hooks import mask, recording
+from anchorscope.passes.batches import Plan, Row
+from anchorscope.passes.hooks import recording
 from anchorscope.probes import fitting
 from anchorscope.storage.files import write_json
 from anchorscope.styles import CHAT
@@ -219,8 +219,8 @@ def exchangeable(table: pd.DataFrame) -> pd.DataFrame:
 
 def plainly(loaded: Loaded, plan: Plan) -> float:
     """Return the seconds that plain passes of a plan's rows take, with the best batch size."""
-    rows = [(row.passed, row.tokens) for batch in plan.batches for row in batch.rows]
-    rows.sort(key=lambda row: -len(row[0].input_ids))
+    rows = [row for batch in plan.batches for row in batch.rows]
+    rows.sort(key=lambda row: -len(row.places))
     found = []
     for size in PLAIN_SIZES:
         try:
@@ -233,18 +233,14 @@ def plainly(loaded: Loaded, plan: Plan) -> float:
 
 
 @torch.inference_mode()
-def plain_passes(loaded: Loaded, rows: Sequence[tuple[Sample, Sequence[int]]], size: int) -> None:
+def plain_passes(loaded: Loaded, rows: Sequence[Row], size: int) -> None:
     """Pass rows in full, `size` at once, and read the states of every layer."""
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
-        samples, lengths = [row[0] for row in some], [len(row[0].input_ids) for row in some]
-        arguments = cache.padded([one.input_ids for one in samples], lengths[0], loaded.device)
-        cuts = [row[1] for row in some]
-        arguments["attention_mask"] = mask(
-            lengths, cuts, lengths[0], dtype=loaded.model.dtype, device=loaded.device
-        )
-        with recording(loaded, parse(READOUTS), samples) as seen:
-            loaded.model.base_model(**arguments, use_cache=False)
+        ids, places = [row.input_ids for row in some], [row.places for row in some]
+        arguments = cache.padded(ids, places, len(ids[0]), loaded.device)
+        with recording(loaded, parse(READOUTS), some) as seen:
+            families.base(loaded.model)(**arguments, use_cache=False)
         for states in seen.values():
             torch.stack(states).cpu()
 
@@ -267,17 +263,17 @@ def _median(taken: Sequence[timing.Taken]) -> float:
 def operations(loaded: Loaded, plan: Plan) -> float:
     """Count the operations of all tokens after the shared prefix, including attention.
 
-    Padding does not count. Batches without a mask pass the prefix again, so it counts there, too.
+    Padding does not count.
     """
     layers, config = families.layers(loaded), loaded.model.config
     parameters = [one for layer in layers for one in layer.parameters()]
     weights = sum(one.numel() for one in parameters if one.dim() == 2)  # norms have one dimension
     keys = 4 * len(layers) * config.num_attention_heads * config.head_dim
     total = 0.0
+    start = plan.head
     for batch in plan.batches:
-        start = plan.head if batch.masked else 0
         for row in batch.rows:
-            end = len(row.passed.input_ids)
+            end = len(row.places)
             total += 2 * weights * (end - start) + keys * (end**2 - start**2) / 2
     return total
 

@@ -26,8 +26,9 @@ from workloads import READOUT, Workload, hidden_states, padded, reading
 from anchorscope.models import families, generation
 from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
+from anchorscope.models.fitness import mask
 from anchorscope.passes import planning, runner
-from anchorscope.passes.hooks import mask, masked
+from anchorscope.passes.hooks import masked
 from anchorscope.passes.interventions import tensor_name
 from anchorscope.probes import probes
 from anchorscope.styles import CHAT
@@ -112,7 +113,7 @@ def one_pass(loaded: Loaded, table: pd.DataFrame) -> States:
         lengths = [len(ids) for ids in rows["input_ids"]]
         cuts = [()] * len(numbers) + [*rows["eq_tokens"]][len(numbers) :]
         with reading(loaded, range(len(families.layers(loaded))), list(rows["final"])) as seen:
-            loaded.model.base_model(
+            families.base(loaded.model)(
                 input_ids=padded(rows["input_ids"]).to(loaded.device),
                 attention_mask=_mask(loaded, lengths, cuts),
                 use_cache=False,
@@ -222,7 +223,7 @@ def _prompt(table: pd.DataFrame, number: int) -> list[int]:
 
 
 def _mask(loaded: Loaded, lengths: Sequence[int], cuts: Sequence[Sequence[int]]) -> torch.Tensor:
-    return mask(lengths, cuts, max(lengths), dtype=loaded.model.dtype, device=loaded.device)
+    return mask(cuts, max(lengths), loaded.model.dtype).to(loaded.device)
 
 
 def _batches(table: pd.DataFrame, numbers: Iterable[int], at_once: int) -> Iterator[list[int]]:

@@ -181,7 +181,7 @@ def _read(loaded: Loaded, ids: list[list[int]]) -> np.ndarray:
     """Read states [layers, rows, width] at each row's last token."""
     layers, places = range(len(families.layers(loaded))), [len(row) - 1 for row in ids]
     with reading(loaded, layers, places) as seen:
-        loaded.model.base_model(padded(ids))
+        families.base(loaded.model)(padded(ids))
     return torch.stack([*seen.values()]).numpy()
 
 

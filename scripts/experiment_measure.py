@@ -13,7 +13,7 @@ with stage(snakemake):
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.rows
     experiment = EXPERIMENTS[snakemake.wildcards.experiment]
-    attention = "eager" if experiment.reads_attention else "sdpa"
+    attention = "eager" if experiment.reads_attention else None
     located, loaded = jobs.model_of(snakemake, attention)
     answers, probes = read_parquet(given.answers), stored.read(given.probes)
     answers = answers[answers["id"].isin(probes.ids)]

@@ -12,7 +12,6 @@ import workflow
 from filelock import FileLock
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from anchorscope.models.families import FAMILIES
 
 FIRST = (
     "test_first_model", "test_published_figures", "test_end_to_end", "test_contract",
@@ -41,7 +40,10 @@ CORPUS = [
     "Q: Which film has the director of Second Street, or The 39 Steps? A: yes .",
     "Q: what year did the 2nd bridge over the river open A: in 1932 .",
 ]
-ALL_FAMILIES = tuple(FAMILIES)
+ALL_FAMILIES = (
+    "llama", "qwen2", "qwen3", "qwen3_moe", "mistral", "mixtral", "gemma3_text", "olmo2", "phi3",
+    "gpt2", "gpt_neox", "falcon",
+)  # fmt: skip
 FINAL_NORM = {"gpt_neox": "final_layer_norm", "gpt2": "ln_f", "falcon": "ln_f"}
 WINDOW = 96
 LAYERS = 4
@@ -78,7 +80,7 @@ def _metaspace() -> Any:
 
 def final_norm(loaded: Any) -> Any:
     """The norm after the last block."""
-    return getattr(loaded.model.base_model, FINAL_NORM.get(loaded.family.model_type, "norm"))
+    return getattr(loaded.model.base_model, FINAL_NORM.get(loaded.model.config.model_type, "norm"))
 
 
 @cache

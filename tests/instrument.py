@@ -91,7 +91,7 @@ def outputs(loaded, ids, **given):
         for site in SITES
     ]
     with torch.inference_mode():
-        out = loaded.model.base_model(torch.tensor([ids]), use_cache=False, **given)
+        out = families.base(loaded.model)(torch.tensor([ids]), use_cache=False, **given)
     for handle in handles:
         handle.remove()
     return seen, out

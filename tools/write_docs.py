@@ -18,14 +18,10 @@ from typing import Any
 from anchorscope.config.sections import Section, section_in
 from anchorscope.experiments.columns import RECURRING
 from anchorscope.experiments.registry import RunConfig
-from anchorscope.models.families import FAMILIES
-from tools import first_model
 
 FOLDER = Path(__file__).parents[1] / "docs"
 SCHEMA, PAGE = FOLDER / "config.schema.json", FOLDER / "configuration.md"
 PAGES = [FOLDER / name for name in ("experiments.md", "products.md")]
-OWN_PAGE = FOLDER / "own.md"
-LOCK = FOLDER.parent / "requirements.lock"
 LIST = re.compile(r"(<!-- columns: ([\w.]+)\.(\w+) -->\n)(?:\n(?:- .*\n)+)?")
 BESIDE = ("_low", "_high", "_p")
 """Suffixes of columns with the interval and p-value of an estimate. These are not listed."""
@@ -148,36 +144,13 @@ def with_columns(page: str) -> str:
     return LIST.sub(filled, page)
 
 
-def families() -> str:
-    """Return the table of model families, tested on a CPU with the locked transformers version."""
-    (version,) = re.findall(r"^transformers==(\S+)$", LOCK.read_text(encoding="utf-8"), re.M)
-    columns = ("family", "tiny model", "published checkpoint", "transformers", "`attn`, `mlp`")
-    lines: list[Sequence[str]] = [columns, ["---"] * len(columns)]
-    models = first_model.MODELS.items()
-    for name, family in FAMILIES.items():
-        published = [Path(file).stem for file, model in models if model.family == name]
-        sites = f"{family.attn}, {family.mlp}"
-        lines.append((f"`{name}`", "CPU", ", ".join(published) or "–", version, sites))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def own_page() -> str:
-    """Return docs/own.md with the table of families."""
-    page = OWN_PAGE.read_text(encoding="utf-8")
-    before, found, rest = page.partition("<!-- families -->\n")
-    _, end, after = rest.partition("<!-- end -->")
-    if not found or not end:
-        raise SystemExit(f"{OWN_PAGE}: add the lines <!-- families --> and <!-- end -->")
-    return f"{before}{found}\n{families()}\n\n{end}{after}"
-
-
 def contents() -> dict[Path, str]:
     """Return path → the content that each generated file must have."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema = json.dumps(dialect | RunConfig.model_json_schema(), indent=2, ensure_ascii=False)
     of_config = {SCHEMA: schema.replace("\\n", " ") + "\n", PAGE: page(RunConfig)}
     pages = {path: with_columns(path.read_text(encoding="utf-8")) for path in PAGES}
-    return of_config | pages | {OWN_PAGE: own_page()}
+    return of_config | pages
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def model(config: Config, name: str) -> Iterator[Finding]:
 
 def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
     """Return a checkpoint's folder. Raise if it cannot be used at all or with this prompt style."""
-    loading.check(folder)
+    loading.check(folder, entry.parts.model_dump() if entry.parts else None)
     loading.check_prompt(folder, entry.names_prompt)
     tokenizer = vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)

@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
-from anchorscope.models import loading
-from anchorscope.models.families import FAMILIES, Loaded, layers, window
+from anchorscope.models import families, fitness, loading, tiny
+from anchorscope.models.families import Loaded, layers
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
 from anchorscope.passes.hooks import masked
 from anchorscope.storage.provenance import libraries
 from anchorscope.workflow import trials
 
-SIZES: dict[str, Any] = {
-    "vocab_size": 200, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 96,
-    "max_position_embeddings": 256, "initializer_range": 0.15, "pad_token_id": None,
-    "bos_token_id": None, "eos_token_id": None, "num_experts": 8, "moe_intermediate_size": 48,
-}  # fmt: skip
+FAMILIES = (
+    "llama", "qwen3", "mistral", "gemma3_text", "gemma4_text", "phi3", "smollm3", "olmo2",
+    "mixtral", "gpt_neox", "qwen3_5_text", "nemotron_h",
+)  # fmt: skip
+"""Families of the tiny models: with attention alone, a mixture of experts, parallel blocks, and
+recurrent layers."""
 NOISE = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.15}
 """Dtype → largest distance that rounding causes between two states, relative to their norm."""
 
@@ -53,12 +53,12 @@ def report(device: str) -> bool:
     return all(verdict.verdict != "fail" for verdict in verdicts)
 
 
-def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:
+def run(device: str, names: Sequence[str] = FAMILIES) -> Iterator[Verdict]:
     """Run every check and yield its verdicts. A check that raises fails; the others still run."""
     place = torch.device(device)
     loading.without_cudnn()  # as when a model is loaded
-    checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in families]
-    checks += [(dtype, partial(_noise, families[0], place, dtype)) for dtype in NOISE]
+    checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in names]
+    checks += [(dtype, partial(_noise, names[0], place, dtype)) for dtype in NOISE]
     for about, check in [*checks, ("all GPUs", _copies)]:
         try:
             yield from check()
@@ -70,21 +70,6 @@ def _verdict(check: str, about: str, holds: bool, measured: str) -> Verdict:
     return Verdict(check, about, "pass" if holds else "fail", measured)
 
 
-def tiny(family: str, device: torch.device, dtype: str = "float32") -> Loaded:
-    """Build a random model of a family. It has no tokenizer, as no text is read."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    torch.manual_seed(0)
-    sizes = dict(SIZES)
-    if family == "falcon":  # Falcon's config computes it
-        del sizes["head_dim"]
-    config = AutoConfig.for_model(family, **sizes)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
-    model = model.to(device, getattr(torch, dtype)).eval().requires_grad_(False)
-    none: Any = None
-    return Loaded(model, none, FAMILIES[family], window(model.config), device)
-
-
 def _planned() -> Plan:
     """Plan samples of random tokens and different lengths, with E_Q in two separate spans."""
     draws, rows = Random(0), []
@@ -93,7 +78,7 @@ def _planned() -> Plan:
         rows.append(
             {
                 "id": f"{length} tokens",
-                "input_ids": draws.choices(range(3, SIZES["vocab_size"]), k=length),
+                "input_ids": draws.choices(range(3, tiny.SIZES["vocab_size"]), k=length),
                 "prompt_length": start,
                 "dropped": None,
                 "ea_start": start,
@@ -127,22 +112,28 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
     """Compare states with those of the plain model, of single passes and of a second run.
 
     Only the second run must agree exactly. The others must agree up to noise. A single pass is for
-    one sample and one layer k. It blocks E_Q in layers 0…k.
+    one sample and one layer k. It blocks E_Q in layers 0…k by a mask, which recurrent layers do not
+    have.
     """
-    loaded, planned = tiny(family, device), _planned()
+    loaded, planned = tiny.build(family, device), _planned()
     states, again = (_states(loaded, planned) for _ in range(2))
     from_plain = from_loop = moved = 0.0
     for sample in planned.samples:
         clean, knockout = states[sample.id, "clean"], states[sample.id, "knockout"]
         from_plain = max(from_plain, _distance(clean[:-1], _alone(loaded, sample)))
         moved = max(moved, _distance(knockout, clean))
-        for layer in range(len(clean) - 1):
+        for layer in range(len(clean) - 1) if loaded.attends else ():
             literal = _alone(loaded, sample, layer)[layer]
             from_loop = max(from_loop, _distance(knockout[layer], literal))
     most, same = NOISE["float32"], all(torch.equal(states[key], again[key]) for key in states)
+    fitness.check(loaded, family)
+    yield _verdict("sites", family, True, ", ".join(families.sites(loaded)))
     yield _verdict("plain model", family, from_plain <= most, f"off by {from_plain:.0e}")
     measured = f"off by {from_loop:.0e}; the knockout moves states by {moved:.0e}"
-    yield _verdict("one by one", family, from_loop <= most < moved, measured)
+    if loaded.attends:
+        yield _verdict("one by one", family, from_loop <= most < moved, measured)
+    else:
+        yield Verdict("one by one", family, "skipped", "no mask can block tokens in some layers")
     yield _verdict("determinism", family, same, f"a second run {'is equal' if same else 'differs'}")
 
 
@@ -155,7 +146,7 @@ def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.
     ids = torch.tensor([sample.input_ids], device=loaded.device)
     options = {"output_hidden_states": True, "use_cache": False}
     if deepest is None:
-        out = loaded.model.base_model(ids, **options)
+        out = families.base(loaded.model)(ids, **options)
     else:
         length, eq = ids.shape[1], list(sample.eq_tokens)
         causal = torch.ones(length, length, device=loaded.device).tril()
@@ -168,13 +159,13 @@ def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.
         )
         masks = [cut if k <= deepest else whole for k in range(len(layers(loaded)))]
         with masked(loaded, masks):
-            out = loaded.model.base_model(ids, attention_mask=whole, **options)
+            out = families.base(loaded.model)(ids, attention_mask=whole, **options)
     return torch.stack([states[0, -1] for states in out.hidden_states[1:-1]])
 
 
 def _noise(family: str, device: torch.device, dtype: str) -> Iterator[Verdict]:
-    """Compare clean states with `noop`, which passes the same rows in another batch, unmasked."""
-    states = _states(tiny(family, device, dtype), _planned())
+    """Compare clean states with `noop`, which passes the same rows in another batch."""
+    states = _states(tiny.build(family, device, dtype), _planned())
     clean = {sample: of for (sample, condition), of in states.items() if condition == "clean"}
     worst = max(_distance(states[sample, "noop"], of) for sample, of in clean.items())
     yield _verdict("noise", dtype, worst <= NOISE[dtype], f"{worst:.0e} of a state's norm")

@@ -200,6 +200,14 @@ class TrainSettings(Section):
         return self
 
 
+class Parts(Section):
+    """Paths of modules, for a model whose parts are not found by structure."""
+
+    blocks: Text | None = key(None, "The list of blocks, from the model without its LM head.")
+    attn: Text | None = key(None, "The module whose output is the site `attn`, from a block.")
+    mlp: Text | None = key(None, "The module whose output is the site `mlp`, from a block.")
+
+
 class Model(Section):
     """Give exactly one of `hub`, `local` and `train`."""
 
@@ -219,6 +227,8 @@ class Model(Section):
     answers_of: ModelKey | None = None
     """Key of another model with the same tokenizer. This model reads the other's answers and labels
     instead of generating its own."""
+    parts: Parts | None = None
+    """Where the model's parts are, if Anchorscope does not find them."""
     gated: bool = key(False, "Whether the hub asks for a licence and a token (`HF_TOKEN`).")
     resources: Resources = Field(default_factory=Resources, description="Resources of its jobs.")
 

@@ -207,7 +207,7 @@ load = Detector.load
 
 def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
     """Return (family, number of layers, width) of a `config`, or raise as `families.sizes` does."""
-    return families.family_of(config, where).model_type, *families.sizes(config, where)
+    return families.text_config(config, where).model_type, *families.sizes(config, where)
 
 
 def _named(shape: tuple[str, int, int]) -> str:

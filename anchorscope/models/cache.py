@@ -1,13 +1,13 @@
 """Reuse keys and values of tokens that were passed earlier, and batch rows with little padding."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import Any
 
 import torch
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-from anchorscope.models.families import moved
+from anchorscope.models.families import Loaded, base, moved
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 """(Keys, values) for each layer, both [rows, key-value heads, slots, head width].
@@ -17,29 +17,28 @@ WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
 """One more call of the model costs as much as this many padding tokens, on a CPU and on a GPU."""
 
 
-@dataclass
-class Cache:
-    """Replacement for transformers' cache (`past_key_values`) during one pass.
-
-    `head` holds the keys and values of the tokens that all prompts begin with. `update` puts them
-    before the keys and values of this pass, one layer at a time to save memory.
-    """
-
-    head: Layers  # one row; empty in the head's own pass, which fills it
+class _Head(DynamicLayer):
+    """Keys and values of the common head in one layer. A pass reads but does not extend them."""
 
     def update(
-        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
-    ) -> Sequence[torch.Tensor]:
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the keys and values to attend to. Called by every attention module."""
-        if layer_idx == len(self.head):
-            self.head.append((keys, values))
-            return keys, values
-        before = (states.expand(len(keys), -1, -1, -1) for states in self.head[layer_idx])
-        return [torch.cat(both, dim=-2) for both in zip(before, (keys, values), strict=True)]
+        rows = len(key_states)
+        keys, values = (states.expand(rows, -1, -1, -1) for states in (self.keys, self.values))
+        both = ((keys, key_states), (values, value_states))
+        keys, values = (torch.cat(one, dim=-2) for one in both)
+        return keys, values
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the number of tokens in the common head. The model calls this method."""
-        return self.head[0][0].shape[2] if self.head else 0
+
+def after(head: Layers) -> Cache:
+    """Return a cache (`past_key_values`) for passes of tokens that follow the `head`."""
+    layers = []
+    for keys, values in head:
+        layer = _Head()
+        layer.keys, layer.values, layer.is_initialized = keys, values, True
+        layers.append(layer)
+    return Cache(layers=layers)
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:
@@ -68,30 +67,44 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
     return [slice(start, end) for start, end in pairwise(reversed(ends))]
 
 
-def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
-    """Pass the head's tokens `ids` as one row. Return their keys and values; [] without `ids`."""
-    cache = Cache([])
-    if ids:
-        blocked = torch.full((len(ids), len(ids)), torch.finfo(model.dtype).min, dtype=model.dtype)
-        arguments = padded([ids], len(ids), device)
-        arguments["attention_mask"] = blocked.triu(1)[None, None].to(device)
-        with torch.inference_mode():
-            model.base_model(**arguments, past_key_values=cache, use_cache=True)
-    return cache.head
+def pass_head(loaded: Loaded, ids: Sequence[int]) -> Layers:
+    """Pass the head's tokens `ids` as one row. Return their keys and values.
+
+    Return [] without `ids`, or if the model has recurrent layers, which keep no keys and values.
+    """
+    if not ids or not loaded.attends:
+        return []
+    found = DynamicCache()
+    arguments = padded([ids], [range(len(ids))], len(ids), loaded.device)
+    with torch.inference_mode():
+        base(loaded.model)(**arguments, past_key_values=found, use_cache=True)
+    return [(keys, values) for keys, values, *_ in found]
 
 
 def padded(
-    rows: Sequence[Sequence[int]], length: int, device: torch.device, first: int = 0
+    ids: Sequence[Sequence[int]],
+    places: Sequence[Sequence[int]],
+    length: int,
+    device: torch.device,
+    first: int = 0,
 ) -> dict[str, torch.Tensor]:
-    """Return `input_ids` and `position_ids`, both int64 [rows, length − first].
+    """Return the arguments of a pass of rows that are padded on the right to `length` tokens.
 
-    Each row is padded on the right to `length` tokens. Tokens before index `first` are left out.
+    `ids` and `places` hold the token ids of each row and their positions, which may have gaps.
+    The first `first` tokens of each row are left out of `input_ids` and `position_ids`.
+
+    Returns:
+        `input_ids` and `position_ids`, int64 [rows, length − first]; `attention_mask`, ones
+        [rows, length].
     """
-    ids = torch.tensor([[*row[first:], *[0] * (length - len(row))] for row in rows])
+    rows = [[*row[first:], *[0] * (length - len(row))] for row in ids]
     # Padding repeats the row's last position, since some models scale by the last position.
-    last = torch.tensor([[len(row) - 1] for row in rows])
-    places = torch.arange(first, length).minimum(last)
-    return {"input_ids": moved(ids, device), "position_ids": moved(places, device)}
+    positions = [[*row[first:], *row[-1:] * (length - len(row))] for row in map(list, places)]
+    found = {"input_ids": torch.tensor(rows), "position_ids": torch.tensor(positions)}
+    # Padding needs no mask, because no earlier token attends to it. But without a mask,
+    # transformers takes gaps in positions for the borders of packed texts, and cuts there.
+    found["attention_mask"] = torch.ones(len(rows), length, dtype=torch.int64)
+    return {name: moved(tensor, device) for name, tensor in found.items()}
 
 
 def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models.families import NOT_TEXT, TEXT_INSIDE
+from anchorscope.models.families import NOT_TEXT, text_config
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json
 
@@ -136,12 +136,15 @@ def broken(where: Path, error: Exception) -> AnchorscopeError:
 
 def check_class(config: Mapping[str, Any], where: Path) -> None:
     """Refuse a config whose `architectures` name a class other than the one transformers loads."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CLASSES
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CLASSES,
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as WITH_IMAGES,
+    )
 
     whole = config["model_type"]
-    loaded = str(CLASSES[TEXT_INSIDE.get(whole, whole)])
+    loaded = str(CLASSES[text_config(config, where).model_type])
     named = config.get("architectures") or [loaded]
-    if not {loaded, CLASSES.get(whole)} & {*named}:
+    if not {loaded, CLASSES.get(whole), WITH_IMAGES.get(whole)} & {*named}:
         what = f"config.json names the class {', '.join(named)}, but {loaded} would be loaded"
         do = f"use a checkpoint that was saved as {loaded}; other classes compute something else"
         raise AnchorscopeError(what, where, do, see="other-class")
@@ -183,13 +186,17 @@ def options(folder: Path) -> dict[str, Any]:
     from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    if config.model_type not in TEXT_INSIDE:
+    if not _also_reads_images(config):
         return {"config": config}
     names = {
         r"^(model\.language_model|language_model\.model)\.": "model.",
         r"^language_model\.lm_head": "lm_head",
     }
-    return {"config": config.get_text_config(), "key_mapping": names}
+    return {"config": config.get_text_config(decoder=True), "key_mapping": names}
+
+
+def _also_reads_images(config: Any) -> bool:
+    return config.get_text_config(decoder=True) is not config
 
 
 def refuse(info: Mapping[str, Any], folder: Path) -> None:
@@ -197,7 +204,7 @@ def refuse(info: Mapping[str, Any], folder: Path) -> None:
 
     Unused tensors are allowed if they are known leftovers or parts that read images.
     """
-    also_reads_images = read_json(folder / "config.json")["model_type"] in TEXT_INSIDE
+    also_reads_images = "text_config" in read_json(folder / "config.json")
     unused = sorted(
         key
         for key in info["unexpected_keys"]

@@ -1,10 +1,11 @@
-"""Model families that can be measured, and where the parts of their models are.
+"""The parts of a causal language model, found by structure, and what can be measured of it.
 
-To add a family, add a line to `FAMILIES`, and a checkpoint to the parity tests.
+No family is listed by name. `models.fitness` tests what is found here on the loaded model.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,41 +18,48 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-
-@dataclass(frozen=True)
-class Family:
-    """A family of models: paths of their modules, and keys of their sizes in config.json."""
-
-    model_type: str  # in config.json
-    layers: str = "layers"  # path of the list of blocks in the base model (without its LM head)
-    # paths from a block to the modules whose outputs are the sites `attn` and `mlp`; a mixture of
-    # experts has one output, the sum over the chosen experts
-    attn: str = "self_attn"
-    mlp: str = "mlp"
-    # keys of config.json for the number of blocks and the width of the residual stream
-    n_layers: str = "num_hidden_layers"
-    width: str = "hidden_size"
-
-
-FAMILIES: dict[str, Family] = {
-    family.model_type: family
-    for family in (
-        Family("llama"), Family("qwen2"), Family("qwen3"), Family("qwen3_moe"), Family("mistral"),
-        Family("mixtral"), Family("gemma3_text"), Family("olmo2"), Family("phi3"),
-        Family("gpt2", layers="h", attn="attn", n_layers="n_layer", width="n_embd"),
-        Family("gpt_neox", attn="attention"), Family("falcon", layers="h", attn="self_attention"),
-    )
+NAMES = {
+    "attn": (
+        "self_attn", "attn", "attention", "self_attention", "linear_attn", "mamba", "mixer",
+        "temporal_block", "conv",
+    ),
+    "mlp": (
+        "mlp", "feed_forward", "ffn", "mlp_block", "channel_block", "block_sparse_moe",
+        "shared_mlp", "moe",
+    ),
 }  # fmt: skip
-TEXT_INSIDE = {"gemma3": "gemma3_text"}
-"""Model type of a checkpoint that also reads images → family of its language model."""
-NOT_TEXT = re.compile(r"(?:model\.)?(?:vision_tower|multi_modal_projector)\.")
-"""Prefixes of the names of weights that read images."""
+"""Site → names that transformers gives the module of a block whose output is the site.
+
+In hybrids, `attn` is the block's token mixer. A mixture of experts has one output, the sum over the
+chosen experts. If several modules of a block match, none of them alone gives the site.
+"""
+NOT_TEXT = re.compile(
+    r"(?:model\.)?(?:vision|visual|image|audio|multi_modal|embed_vision|embed_audio)\w*\."
+)
+"""Prefixes of the names of weights that read images or sounds."""
 NOT_EXACT = {
-    ("alibi", True): "it biases attention by distance (ALiBi), which our masks would remove",
+    ("alibi", True): "it biases attention by the distance of tokens (ALiBi), which transformers "
+    "takes from the mask and not from the positions",
     ("use_bidirectional_attention", True): "its tokens attend to later ones",
     ("is_causal", False): "its tokens attend to later ones",
 }
 """(Key of config.json, value) → reason why a model with this value is refused."""
+WINDOWS = {
+    "sliding_window": ("sliding_attention", "hybrid_sliding"),
+    "attention_chunk_size": ("chunked_attention",),
+    "attention_window_size": (),
+    "window_size": (),
+}
+"""Key of a config for the length of a window → kinds of layers (`layer_types`) that have it."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the parts of a model are."""
+
+    blocks: str  # path of the list of blocks, from the base model
+    # site → names or paths, from a block, of the module whose output is the site; see `NAMES`
+    sites: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -60,9 +68,11 @@ class Loaded:
 
     model: PreTrainedModel  # the causal language model, in evaluation mode, without gradients
     tokenizer: PreTrainedTokenizerFast
-    family: Family
+    parts: Parts
     window: int | None  # see `window`
     device: torch.device  # device of input ids, see `device_of`
+    # whether every block attends; if not, some layers are recurrent, and no mask can block tokens
+    attends: bool = True
     batch_tokens: int = BATCH_TOKENS  # limit of a pass: rows × padded length
 
 
@@ -71,56 +81,118 @@ def batch_tokens(wanted: int | None, device: str) -> int:
     return wanted or (GPU_BATCH_TOKENS if device == "cuda" else BATCH_TOKENS)
 
 
-def family_of(config: Mapping[str, Any], where: object) -> Family:
-    """Return the family of a model, given the content of config.json. `where` names it in errors.
+def text_config(config: Mapping[str, Any], where: object) -> Any:
+    """Return transformers' config of a language model, given the content of config.json.
+
+    For a model that also reads images, it is the config of the language model alone.
 
     Raises:
-        AnchorscopeError: The family is unknown, or the model cannot be measured exactly.
+        AnchorscopeError: transformers has no such causal language model, or the model cannot be
+            measured exactly.
         KeyError: The config names no `model_type`.
     """
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED,
+    )
+
     model_type = config["model_type"]
-    family = FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))
-    if family is None:
-        what = f"the model family {model_type!r} is not supported"
-        do = (
-            f"choose one of {', '.join(sorted([*FAMILIES, *TEXT_INSIDE]))}, or add it to FAMILIES "
-            "in anchorscope/models/families.py and to the parity tests"
-        )
+    found = None
+    if model_type in CONFIG_MAPPING:
+        found = CONFIG_MAPPING[model_type].from_dict(dict(config)).get_text_config(decoder=True)
+    if found is None or found.model_type not in CAUSAL:
+        what = f"transformers has no causal language model of the type {model_type!r}"
+        do = "choose a decoder model, or a newer version of transformers if the type is new"
         raise AnchorscopeError(what, where, do, see="unknown-family")
-    settings = _language_model(config)
+    if found.model_type in MASKED and not getattr(found, "is_decoder", False):
+        what = f"a {model_type} is an encoder: its tokens attend to later ones"
+        raise AnchorscopeError(what, where, "choose a decoder model", see="unknown-family")
     for (key, value), reason in NOT_EXACT.items():
-        if key in settings and bool(settings[key]) is value:
+        if getattr(found, key, None) is value:
             what = f"this {model_type} cannot be measured exactly: {reason} ({key} in its config)"
-            do = "choose another model of the family"
-            raise AnchorscopeError(what, where, do, see="unknown-family")
-    return family
+            raise AnchorscopeError(what, where, "choose another model", see="unknown-family")
+    return found
 
 
 def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
     """Return the number of layers and the width of a model.
 
     Raises:
-        AnchorscopeError: See `family_of`; or a size is missing.
+        AnchorscopeError: See `text_config`; or a size is missing.
     """
-    family, settings = family_of(config, where), _language_model(config)
-    # A family's configs may be written with the usual keys, too.
-    keys = ((family.n_layers, Family.n_layers), (family.width, Family.width))
-    found: dict[str, Any] = {key: settings.get(key, settings.get(usual)) for key, usual in keys}
-    for key, value in found.items():
-        if not isinstance(value, int):
-            what, do = f"the config has no number `{key}`", "save the model with `save_pretrained`"
+    found = text_config(config, where)
+    given = {**config, **(config.get("text_config") or {})}
+    names = ("num_hidden_layers", "hidden_size")
+    for name in names:
+        if not {name, found.attribute_map.get(name, name)} & given.keys():
+            what, do = f"the config has no number `{name}`", "save the model with `save_pretrained`"
             raise AnchorscopeError(what, where, do, see="no-checkpoint")
-    return found[family.n_layers], found[family.width]
+    layers, width = (getattr(found, name) for name in names)
+    return int(layers), int(width)
 
 
-def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of the language model, even if the model also reads images."""
-    return {**config, **(config.get("text_config") or {})}
+def base(model: PreTrainedModel) -> Any:
+    """Return the model without its LM head."""
+    whole = model.base_model is model  # the prefix of such a class names a larger model
+    return model.get_submodule("model") if whole else model.base_model
+
+
+def find(model: PreTrainedModel, where: object, named: Mapping[str, str] | None = None) -> Parts:
+    """Find the parts of a model. `named` holds paths that the user gives: blocks, attn, mlp.
+
+    Raises:
+        AnchorscopeError: The blocks are not found, or the model takes no positions.
+    """
+    named = {key: path for key, path in (named or {}).items() if path}
+    body = base(model)
+    # In a model without attention, order alone tells positions.
+    takes = inspect.signature(body.forward).parameters
+    if "position_ids" not in takes and not all_recurrent(model):
+        what = f"{type(body).__name__} takes no `position_ids`, so no token can be left out of it"
+        raise AnchorscopeError(what, where, "choose another model", see="unknown-family")
+    lists = _lists(body)
+    count = model.config.num_hidden_layers
+    fitting = [path for path, blocks in lists.items() if len(blocks) == count]
+    path = named.get("blocks") or (fitting[0] if len(fitting) == 1 else "")
+    if path not in lists:
+        found = "; ".join(f"{name}: {len(blocks)} modules" for name, blocks in lists.items())
+        what = f"the {count} blocks of {type(body).__name__} are not found ({found or 'no list'})"
+        do = "name them in the model's entry: parts: {blocks: layers, attn: self_attn, mlp: mlp}"
+        raise AnchorscopeError(what, where, do, see="unknown-parts")
+    sites = {site: (named[site],) if site in named else names for site, names in NAMES.items()}
+    return Parts(path, sites)
+
+
+def _lists(body: torch.nn.Module) -> dict[str, Any]:
+    """Return path → list of modules, for each list that no other list holds."""
+    import torch
+
+    lists = {path: one for path, one in body.named_modules() if isinstance(one, torch.nn.ModuleList)}
+    inside = tuple(f"{path}." for path in lists)
+    return {path: one for path, one in lists.items() if not path.startswith(inside)}
+
+
+def layer_kinds(config: Any) -> list[str]:
+    """Return the kinds of a model's layers as its config names them; [] if it names none."""
+    return list(getattr(config, "layer_types", None) or [])
+
+
+def attends(model: PreTrainedModel) -> bool:
+    """Return whether attention is all that mixes tokens, so that no layer is recurrent."""
+    mixers = {"linear_attention", "conv", "mamba", "hybrid", "hybrid_sliding"}
+    return not (model._is_stateful or mixers & {*layer_kinds(model.config)})
+
+
+def all_recurrent(model: PreTrainedModel) -> bool:
+    """Return whether no layer of the model attends to tokens."""
+    kinds = {*layer_kinds(model.config)}
+    return bool(model._is_stateful and kinds <= {"linear_attention", "conv", "mamba"})
 
 
 def check_rotary(config: Mapping[str, Any], where: object) -> None:
     """Refuse a config that gives its rotary positions twice, with different values."""
-    settings = _language_model(config)
+    settings = {**config, **(config.get("text_config") or {})}
     given = settings.get("rope_parameters") or {}
     by_kind = [one for one in given.values() if isinstance(one, Mapping)] or [given]
     older = {"rope_theta": settings.get("rope_theta"), **(settings.get("rope_scaling") or {})}
@@ -135,12 +207,16 @@ def check_rotary(config: Mapping[str, Any], where: object) -> None:
 
 
 def window(config: Any) -> int | None:
-    """Return the length of the sliding attention window in tokens, or None if no layer has one."""
-    length = getattr(config, "sliding_window", None)
-    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
-    if length is None or "sliding_attention" not in kinds:
-        return None
-    return int(length)
+    """Return the length in tokens of the shortest window of attention, or None without one.
+
+    Within this length, a window hides no token, whichever tokens are left out before it.
+    """
+    kinds, lengths = {*layer_kinds(config)}, []
+    for key, with_window in WINDOWS.items():
+        length = getattr(config, key, None)
+        if length and (not kinds or not with_window or kinds & {*with_window}):
+            lengths.append(int(length))
+    return min(lengths, default=None)
 
 
 def positions(config: Any) -> int | None:
@@ -179,19 +255,44 @@ def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
     head: Any = model.get_output_embeddings()
     # Contiguous for speed: on a CPU, a bfloat16 head took over a minute for a slice of a batch.
     found = head(states.contiguous().to(head.weight.device)).float()
-    # Some models limit their logits before the softmax.
-    most = getattr(model.config, "final_logit_softcapping", None)
+    config = model.config
+    # Some models scale or limit their logits before the softmax.
+    found = found * (getattr(config, "logit_scale", None) or 1)
+    found = found / (getattr(config, "logits_scaling", None) or 1)
+    most = getattr(config, "final_logit_softcapping", None)
     return found if most is None else most * (found / most).tanh()
 
 
 def layers(loaded: Loaded) -> list[torch.nn.Module]:
     """Return the blocks of the model, first to last."""
-    return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())
+    return list(base(loaded.model).get_submodule(loaded.parts.blocks).children())
+
+
+def sites(loaded: Loaded) -> list[str]:
+    """Return the sites that every block of the model has."""
+    blocks = layers(loaded)
+    found = [site for site in NAMES if all(_module(loaded, one, site) for one in blocks)]
+    return [*found, "resid"]
 
 
 def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
-    """Return the module whose output is `site` in the block `layer`. For `resid`, it is `layer`."""
-    return layer if site == "resid" else layer.get_submodule(getattr(loaded.family, site))
+    """Return the module whose output is `site` in the block `layer`. For `resid`, it is `layer`.
+
+    Raises:
+        AnchorscopeError: No single module of the block gives the site.
+    """
+    module = layer if site == "resid" else _module(loaded, layer, site)
+    if module is None:
+        what = f"no single module of {type(layer).__name__} gives the site `{site}`"
+        do = f"read {' or '.join(sites(loaded))}: set `readouts`, such as [resid/final]"
+        raise AnchorscopeError(what, type(loaded.model).__name__, do, see="unknown-parts")
+    return module
+
+
+def _module(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module | None:
+    modules = dict(layer.named_modules())
+    found = [modules[name] for name in loaded.parts.sites[site] if name in modules]
+    return found[0] if len(found) == 1 else None
 
 
 def first_tensor(output: Any) -> torch.Tensor:

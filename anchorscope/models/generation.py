@@ -8,10 +8,11 @@ the batch. Only the log-probability of each generated token is kept.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -22,9 +23,6 @@ from anchorscope.models.families import Loaded
 from anchorscope.storage import partial
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 LEAVE_AT = 0.75
 """Drop ended rows when at most this share of a batch is unfinished. Dropping copies the cache."""
@@ -66,13 +64,14 @@ def generate(
     room, names = room or Room(), names or [str(number) for number in range(len(prompts))]
     # The head leaves each row at least one token, from which the first new token is predicted.
     shared = min([cache.common(prompts), *(len(ids) - 1 for ids in prompts)])
-    head = cache.pass_head(loaded.model, prompts[0][:shared], loaded.device)
+    head = cache.pass_head(loaded, prompts[0][:shared])
+    shared = shared if head else 0
     has_ended = functools.partial(ended, tokenizer=loaded.tokenizer, ending=ending)
     sizes = [len(ids) + max_new_tokens for ids in prompts]
 
     def answers_of(batch: Sequence[int]) -> list[Written]:
         rows, row_names = [prompts[n] for n in batch], [names[n] for n in batch]
-        return _greedy(rows, row_names, loaded.model, head, shared, has_ended, max_new_tokens)
+        return _greedy(rows, row_names, loaded, head, shared, has_ended, max_new_tokens)
 
     def tensors_of(batch: Sequence[int]) -> dict[str, torch.Tensor]:
         """Return the new tokens of each row, padded with -1, and their log-probabilities."""
@@ -129,7 +128,7 @@ class _Rows:
         # whether each slot is padding, bool [rows, slots]; slots for new tokens are included
         self.padding = (slots >= shared) & (slots < shared + missing)
         # rows of the present pass; numbers of slots filled before and after it
-        self.run, self.start, self.end = slice(None), 0, shared
+        self.run, self.start, self.end = slice(None), 0, shared + width
 
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
@@ -164,7 +163,7 @@ class _Rows:
         # Padding attends to itself: a query that attends to nothing would become NaN.
         blocked = ((slots > query) | self.padding[run, None, : self.end]) & (slots != query)
         mask = torch.zeros(blocked.shape, dtype=self.model.dtype, device=self.ids.device)
-        out = self.model.base_model(
+        out = families.base(self.model)(
             input_ids=self.ids[run, -width:],
             position_ids=self.places[run, -width:],
             attention_mask=mask.masked_fill_(blocked, torch.finfo(mask.dtype).min)[:, None],
@@ -172,6 +171,10 @@ class _Rows:
             use_cache=True,
         )
         return families.logits(self.model, out.last_hidden_state[:, -1])
+
+    def extend(self, ids: torch.Tensor) -> None:
+        """Append a token to each row, to pass next. `ids` is int64 [rows, 1]."""
+        self.ids, self.places, self.end = ids, self.places[:, -1:] + 1, self.end + 1
 
     def leave(self, going: Sequence[bool]) -> None:
         """Drop the rows whose answers have ended (`going` is False)."""
@@ -184,10 +187,38 @@ class _Rows:
         self.layers = [(kept(keys), kept(values)) for keys, values in self.layers]
 
 
+class _WholeRows:
+    """The rows of a batch, passed in full for every token, padded on the right.
+
+    Recurrent layers keep states that padding on the left would change.
+    """
+
+    def __init__(self, prompts: Sequence[Sequence[int]], loaded: Loaded) -> None:
+        self.loaded, self.rows = loaded, [[*prompt] for prompt in prompts]
+
+    def logits(self, run: slice, _: int) -> torch.Tensor:
+        """Pass a run of rows. Return logits [rows, vocabulary] of each row's next token."""
+        rows = self.rows[run]
+        ends = [len(row) - 1 for row in rows]
+        places = [range(len(row)) for row in rows]
+        arguments = cache.padded(rows, places, max(ends) + 1, self.loaded.device)
+        out = families.base(self.loaded.model)(**arguments, use_cache=False)
+        return families.logits(self.loaded.model, out.last_hidden_state[range(len(rows)), ends])
+
+    def extend(self, ids: torch.Tensor) -> None:
+        """Append a token to each row. `ids` is int64 [rows, 1]."""
+        for row, (token,) in zip(self.rows, ids.tolist(), strict=True):
+            row.append(token)
+
+    def leave(self, going: Sequence[bool]) -> None:
+        """Drop the rows whose answers have ended (`going` is False)."""
+        self.rows = list(itertools.compress(self.rows, going))
+
+
 def _greedy(
     prompts: Sequence[Sequence[int]],
     names: Sequence[str],
-    model: PreTrainedModel,
+    loaded: Loaded,
     head: cache.Layers,
     shared: int,
     has_ended: Callable[[Sequence[int], Sequence[int]], bool],
@@ -198,8 +229,12 @@ def _greedy(
     `head` holds the keys and values of the `shared` tokens that all rows begin with. `has_ended`
     takes a row's new tokens and its prompt, and tells whether the answer is complete.
     """
-    device = families.device_of(model)
-    rows = _Rows(prompts, model, head, shared, most)
+    device = loaded.device
+    rows: _Rows | _WholeRows
+    if loaded.attends:
+        rows = _Rows(prompts, loaded.model, head, shared, most)
+    else:
+        rows = _WholeRows(prompts, loaded)
     answers: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
     numbers, going = list(range(len(prompts))), set(range(len(prompts)))
@@ -208,11 +243,11 @@ def _greedy(
     runs = [(run, max(widths[run])) for run in cache.split(widths, price)]
     with torch.inference_mode():
         for _ in range(most):
-            rows.end += rows.ids.shape[1]
             logits = torch.cat([rows.logits(*run) for run in runs])
-            rows.ids = _likeliest(logits, [names[n] for n in numbers]).to(device)
-            of_token = logits.gather(-1, rows.ids)[:, 0] - logits.logsumexp(-1)
-            new = zip(numbers, rows.ids[:, 0].tolist(), of_token.tolist(), strict=True)
+            likeliest = _likeliest(logits, [names[n] for n in numbers]).to(device)
+            rows.extend(likeliest)
+            of_token = logits.gather(-1, likeliest)[:, 0] - logits.logsumexp(-1)
+            new = zip(numbers, likeliest[:, 0].tolist(), of_token.tolist(), strict=True)
             for n, token, logprob in new:
                 if n in going:
                     answers[n].append(token)
@@ -221,7 +256,7 @@ def _greedy(
                         going.remove(n)
             if not going:
                 break
-            rows.places, runs = rows.places[:, -1:] + 1, [(slice(None), 1)]
+            runs = [(slice(None), 1)]
             if len(going) <= LEAVE_AT * len(numbers):
                 rows.leave([n in going for n in numbers])
                 numbers = [n for n in numbers if n in going]

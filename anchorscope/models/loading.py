@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import contents, families, gguf_files, vocabulary
+from anchorscope.models import contents, families, fitness, gguf_files, vocabulary
 from anchorscope.models.families import Loaded
 from anchorscope.questions import hub, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -31,8 +31,9 @@ def load(
     *,
     dtype: str = "float32",
     device: str = "cpu",
-    attention: str = "sdpa",
+    attention: str | None = None,
     batch_tokens: int | None = None,
+    parts: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Load a checkpoint from a folder, without touching the network.
 
@@ -41,38 +42,42 @@ def load(
         dtype: `float32`, `bfloat16` or `float16`.
         device: `cpu`, `cuda`, `cuda:1`, …; `auto` spreads the layers over all GPUs, `auto:0,2` over
             some of them.
-        attention: `sdpa`, or `eager`, whose attention weights can be read and differentiated.
+        attention: `eager`, whose attention weights can be read and differentiated. The default is
+            `sdpa`, or `eager` for families without it.
         batch_tokens: Limit of a pass: rows × padded length. The default depends on the device.
+        parts: Paths of modules that are not found by structure: `blocks` from the base model,
+            `attn` and `mlp` from a block.
 
     Raises:
-        AnchorscopeError: A file is missing or broken, the family is unknown, or weights, config and
-            tokenizer do not fit together.
+        AnchorscopeError: A file is missing or broken, the model cannot be measured, or weights,
+            config and tokenizer do not fit together.
     """
     folder = Path(folder).expanduser()
-    check(folder)
+    check(folder, parts)
     placement, tokenizer = _placement(device), vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
     model = _weights(folder, dtype, placement, attention)
-    return wrapped(model, tokenizer, folder, batch_tokens=batch_tokens)
+    return wrapped(model, tokenizer, folder, batch_tokens=batch_tokens, parts=parts)
 
 
 def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
     """Build a model with random weights and no tokenizer. `shape` has the keys of config.json."""
     import torch
     from transformers import AutoModelForCausalLM
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    settings = shape.get("text_config") or shape  # for models that also read images
-    model_type = families.TEXT_INSIDE.get(shape["model_type"], shape["model_type"])
-    config = CONFIG_MAPPING[model_type].from_dict({**settings, "model_type": model_type})
     torch.manual_seed(0)
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(
-            config, dtype=getattr(torch, dtype), attn_implementation="sdpa"
+            families.text_config(shape, "the model"),
+            dtype=getattr(torch, dtype),
         )
+    return _loaded(model, None, "the model", device)
+
+
+def _loaded(model: Any, tokenizer: Any, where: object, device: torch.device, **more: Any) -> Loaded:
     model = model.eval().requires_grad_(False)
-    none: Any = None
-    return Loaded(model, none, families.FAMILIES[model_type], families.window(config), device)
+    parts, window = families.find(model, where, more.pop("named", None)), families.window(model.config)
+    return Loaded(model, tokenizer, parts, window, device, families.attends(model), **more)
 
 
 def wrapped(
@@ -81,26 +86,28 @@ def wrapped(
     where: object = None,
     *,
     batch_tokens: int | None = None,
+    parts: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Check a model that is in memory, such as the user's own, and return it as `load` does.
 
-    `where` names the model in errors.
+    `where` names the model in errors. For `parts` see `load`.
 
     Raises:
         AnchorscopeError: The model is wrapped by an adapter, has no LM head, also reads images, or
-            is of an unknown family; or the tokenizer is a slow one, splits its special tokens, or
-            does not have the model's vocabulary.
+            cannot be measured; or the tokenizer is a slow one, splits its special tokens, or does
+            not have the model's vocabulary.
     """
     where = where or type(model).__name__
     _check_model(model, where)
-    family = families.family_of(model.config.to_dict(), where)
+    families.text_config(model.config.to_dict(), where)
     vocabulary.check_kind(tokenizer, where)
     vocabulary.check_size(tokenizer, families.embedded(model), where)
     without_cudnn()
-    model = model.eval().requires_grad_(False)
-    window, device = families.window(model.config), families.device_of(model)
+    device = families.device_of(model)
     limit = families.batch_tokens(batch_tokens, device.type)
-    return Loaded(model, tokenizer, family, window, device, limit)
+    loaded = _loaded(model, tokenizer, where, device, batch_tokens=limit, named=parts)
+    fitness.check(loaded, where)
+    return loaded
 
 
 def _check_model(model: PreTrainedModel, where: object) -> None:
@@ -111,7 +118,7 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
     if model.get_output_embeddings() is None:
         what, do = "the model has no LM head", "load it with `AutoModelForCausalLM`"
         raise AnchorscopeError(what, where, do, see="other-class")
-    if model.config.model_type in families.TEXT_INSIDE:
+    if model.config.get_text_config(decoder=True) is not model.config:
         what = "the model also reads images"
         do = "take its language model: `anchorscope.models.loading.load(folder).model`"
         raise AnchorscopeError(what, where, do, see="other-class")
@@ -121,27 +128,33 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
         raise AnchorscopeError(what, where, do, see="attention")
 
 
-def check(folder: str | Path) -> None:
+def check(folder: str | Path, parts: Mapping[str, str] | None = None) -> None:
     """Refuse a checkpoint that `load` would refuse, without reading its weights."""
     folder = Path(folder)
     gguf_files.refuse(folder)
     if not folder.is_dir():
         do = "check `local` in the config; for a hub model, delete results/models/<model>.json"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
-    _check_config(folder)
+    _check_config(folder, parts)
     vocabulary.check_files(folder)
     _check_files(folder)
     contents.check_once(folder)
     contents.check_tensors(folder)
 
 
-def _check_config(folder: Path) -> None:
+def _check_config(folder: Path, parts: Mapping[str, str] | None) -> None:
     """Refuse a model whose configs show that it cannot be measured."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
     contents.check_adapter(folder)
     config, where = read_config(folder), folder / "config.json"
     families.sizes(config, where)
     families.check_rotary(config, where)
     contents.check_class(config, where)
+    with torch.device("meta"):  # no memory is allocated
+        model = AutoModelForCausalLM.from_config(families.text_config(config, where))
+    families.find(model, where, parts)
 
 
 def _check_files(folder: Path) -> None:
@@ -177,7 +190,12 @@ def without_cudnn() -> None:
     cuda.enable_cudnn_sdp(False)
 
 
-def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -> tuple[Path, str]:
+def fetch(
+    hub_id: str,
+    revision: str | None = None,
+    names_prompt: bool = True,
+    parts: Mapping[str, str] | None = None,
+) -> tuple[Path, str]:
     """Download a hub model's safetensors, tokenizer and config files. Return (folder, commit).
 
     `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE` are respected. If the hub cannot be reached, return
@@ -190,7 +208,7 @@ def fetch(hub_id: str, revision: str | None = None, names_prompt: bool = True) -
     """
     try:
         configs = _download(hub_id, revision, "config.json", "adapter_config.json", *TEMPLATES)
-        _check_config(configs)
+        _check_config(configs, parts)
         check_prompt(configs, names_prompt)
         path = _download(hub_id, revision, *WANTED_FILES)
     except AnchorscopeError as error:
@@ -251,7 +269,8 @@ def locate(
     Returns:
         `path`, the folder; `source`; and `revision`: a hub model's commit, `recipe` if the model
         was trained here, or the digest of a local model's files. A trained model also has
-        `content`, the digest of its files. A dequantised model also has `dequantised_from`, such as
+        `content`, the digest of its files. `parts` holds the paths that the entry names. A
+        dequantised model also has `dequantised_from`, such as
         `Q4_1`.
 
     Raises:
@@ -260,10 +279,11 @@ def locate(
     if model.get("hub"):
         revision = model.get("revision")
         wanted = revisions.wanted("models", model["hub"], revision)
-        path, commit = fetch(model["hub"], wanted, names_prompt)
-        check(path)
+        path, commit = fetch(model["hub"], wanted, names_prompt, model.get("parts"))
+        check(path, model.get("parts"))
         revisions.keep("models", model["hub"], commit, revision)
-        return {"path": str(path), "revision": commit, "source": model["hub"]}
+        located = {"path": str(path), "revision": commit, "source": model["hub"]}
+        return _with_parts(located, model)
     if trained is not None and recipe is not None:
         if not fits(trained, recipe):
             what = f"this checkpoint was not trained by the present recipe ({recipe})"
@@ -272,11 +292,16 @@ def locate(
         located = {"path": str(trained), "revision": recipe, "source": "trained"}
         return located | {"content": digest(parts(trained))}
     folder = Path(model["local"]).expanduser()
-    check(folder)
+    check(folder, model.get("parts"))
     check_prompt(folder, names_prompt)
     located = {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
     quantisation = gguf_files.quantisation(folder)
-    return located | ({"dequantised_from": quantisation} if quantisation else {})
+    return _with_parts(located | ({"dequantised_from": quantisation} if quantisation else {}), model)
+
+
+def _with_parts(located: dict[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the paths of parts that the model's entry names, if any."""
+    return located | ({"parts": model["parts"]} if model.get("parts") else {})
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -303,7 +328,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _weights(
-    folder: Path, dtype: str, placement: Mapping[str, Any], attention: str
+    folder: Path, dtype: str, placement: Mapping[str, Any], attention: str | None
 ) -> PreTrainedModel:
     """Load the model of a folder; refuse it if memory does not suffice or weights do not match."""
     import torch

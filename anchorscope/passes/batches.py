@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from anchorscope.models.cache import WORTH_A_CALL, common, grouped, split
 from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
+from anchorscope.storage.errors import AnchorscopeError
 
 Drawn = tuple[Intervention, int]
 """An intervention, and the number of one of its draws."""
@@ -49,6 +52,34 @@ class Row:
     draw: int
     tokens: tuple[int, ...]  # indices of the blocked tokens
 
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Positions of the tokens that are passed.
+
+        No token that is read attends to a blocked one. So an intervention that acts in all layers
+        leaves its tokens out, and the others keep their positions.
+        """
+        left_out = {*self.tokens} if self.intervention.layers is None else set()
+        return tuple(n for n in range(len(self.passed.input_ids)) if n not in left_out)
+
+    @property
+    def input_ids(self) -> tuple[int, ...]:
+        """Ids of the tokens that are passed."""
+        return tuple(self.passed.input_ids[place] for place in self.places)
+
+    def place_of(self, position: str) -> int:
+        """Return the index, among the tokens that are passed, of the token at `position`.
+
+        Raises:
+            AnchorscopeError: The intervention leaves this token out.
+        """
+        token = self.passed.positions[position]
+        if token in self.tokens:
+            what = f"the token at `{position}` cannot be read, because it is blocked"
+            do = "read another position, or end the prompt with text after the question"
+            raise AnchorscopeError(what, str(self), do, see="blocked-read")
+        return bisect_left(self.places, token)
+
     @property
     def condition(self) -> str:
         """The intervention's name."""
@@ -68,11 +99,6 @@ class Batch:
     # all samples under the first column, then all samples under the next, and so on
     rows: tuple[Row, ...]
     length: int  # padded length in tokens
-
-    @property
-    def masked(self) -> bool:
-        """Whether the pass uses our mask instead of the model's ordinary path."""
-        return not self.columns[0][0].own_batch
 
     def tokens(self, samples: Sequence[int]) -> int:
         """Return the number of tokens, padding included, in all rows of `samples`."""

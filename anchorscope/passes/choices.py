@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from anchorscope.models import cache
-from anchorscope.models.families import Loaded, not_finite
+from anchorscope.models.families import Loaded, base, not_finite
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Batch, Sample, arrange, by_length, narrowed
 from anchorscope.passes.interventions import CLEAN
@@ -58,8 +58,8 @@ def _of_batch(
     loaded: Loaded, batch: Batch, tokens: Sequence[tuple[int, int]], head: cache.Layers
 ) -> tuple[list[int], np.ndarray]:
     """Return (indices, logits): the index of each row's prompt, and float64 logits [rows, 2]."""
-    states = loaded.model.base_model(**runner.inputs(loaded, batch, head)).last_hidden_state
-    first = runner.first_passed(batch, head)
+    states = base(loaded.model)(**runner.inputs(loaded, batch, head)).last_hidden_state
+    first = runner.in_cache(head)
     places = [row.passed.positions["prompt_end"] - first for row in batch.rows]
     pairs = torch.tensor([tokens[row.sample] for row in batch.rows])
     parts = [

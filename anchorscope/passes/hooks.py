@@ -1,4 +1,4 @@
-"""Hooks that record the outputs of modules and set the attention mask of each layer."""
+"""Hooks that record the outputs of modules, and give layers an attention mask of their own."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from anchorscope.models import families
 from anchorscope.models.families import Loaded
-from anchorscope.passes.batches import Sample
+from anchorscope.passes.batches import Row
 
 Arguments = tuple[Tensor, ...]
 Output = Tensor | tuple[Tensor, ...]
@@ -19,15 +19,15 @@ Output = Tensor | tuple[Tensor, ...]
 
 @contextmanager
 def recording(
-    loaded: Loaded, pairs: Sequence[tuple[str, str]], rows: Sequence[Sample], *, first: int = 0
+    loaded: Loaded, pairs: Sequence[tuple[str, str]], rows: Sequence[Row], *, first: int = 0
 ) -> Iterator[dict[str, list[Tensor]]]:
     """Record the states of `rows` at the read-outs `pairs`, while the context is open.
 
-    `first` is the index of the first token that is passed. Yield site → list of states
+    The first `first` tokens of each row are in the cache. Yield site → list of states
     [rows, positions, width], one for each layer, first to last.
     """
     positions = dict.fromkeys(position for _, position in pairs)
-    indices = torch.tensor([[row.positions[name] - first for name in positions] for row in rows])
+    indices = torch.tensor([[row.place_of(name) - first for name in positions] for row in rows])
     every = torch.arange(len(rows))[:, None]
     seen: dict[str, list[Tensor]] = {site: [] for site, _ in pairs}
 
@@ -37,6 +37,8 @@ def recording(
 
     def keep(site: str, _: nn.Module, __: Arguments, output: Output) -> None:
         states = families.first_tensor(output)
+        if states.ndim == 2:  # some modules flatten rows and tokens
+            states = states.unflatten(0, (len(rows), -1))
         seen[site].append(states[on(states.device)])
 
     with ExitStack() as hooks:
@@ -44,37 +46,6 @@ def recording(
             hook = families.part(loaded, block, site).register_forward_hook(partial(keep, site))
             hooks.callback(hook.remove)
         yield seen
-
-
-def mask(
-    lengths: Sequence[int],
-    cuts: Sequence[Sequence[int]],
-    length: int,
-    *,
-    first: int = 0,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Tensor:
-    """Return the additive mask [rows, 1, length − first, length] of rows padded on the right.
-
-    The mask is causal and hides padding. The blocked tokens can attend to each other, but no other
-    token can attend to them. Every token can attend to itself: a token whose keys are all hidden
-    would attend to all of them equally. Hidden entries are `finfo(dtype).min`, all others are 0.
-
-    `lengths` holds each row's number of tokens without padding, `length` is the padded length.
-    `cuts` holds the indices of each row's blocked tokens. Tokens before `first` are keys but not
-    queries.
-    """
-    is_cut = torch.zeros((len(cuts), 1, length), dtype=torch.bool)
-    rows = [row for row, tokens in enumerate(cuts) for _ in tokens]
-    is_cut[rows, 0, list(itertools.chain(*cuts))] = True
-    is_cut, key = families.moved(is_cut, device), torch.arange(length, device=device)
-    query = key[first:, None]
-    exists = key < families.moved(torch.tensor(lengths), device)[:, None, None]
-    hidden = is_cut & ~is_cut[:, 0, first:, None] & (query != key)
-    is_open = ((key <= query) & exists) | (query == key)
-    additive = torch.zeros(is_open.shape, dtype=dtype, device=device)
-    return additive.masked_fill_(~is_open | hidden, torch.finfo(dtype).min)[:, None]
 
 
 @contextmanager

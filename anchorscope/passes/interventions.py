@@ -49,7 +49,7 @@ class Intervention:
     behind_partner: str | None = None
     # another cut's control; flips count only in samples for which that control is complete
     counted_with: str | None = None
-    # whether it is passed in batches of its own, on the model's ordinary path without our mask
+    # whether it is passed in batches of its own
     own_batch: bool = False
 
     @property

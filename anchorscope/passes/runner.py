@@ -1,14 +1,15 @@
 """The runner: passes rows through the model and reads all layers in one pass.
 
 The state at layer k depends on layers 0…k only. So one pass that blocks tokens in *every* layer
-gives, at each layer k, exactly the state of a pass that blocks them in layers 0…k only.
+gives, at each layer k, exactly the state of a pass that blocks them in layers 0…k only. Such a pass
+needs no mask: it leaves the blocked tokens out, see `Row.places`.
 """
 
+import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,9 +17,11 @@ import torch
 from anchorscope.config.readouts import Pair, parse
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
+from anchorscope.models.fitness import mask
 from anchorscope.passes.batches import Batch, Drawn, Plan, by_length, narrowed
-from anchorscope.passes.hooks import mask, masked, recording
+from anchorscope.passes.hooks import masked, recording
 from anchorscope.passes.interventions import tensor_name
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
 States = dict[str, torch.Tensor]
@@ -96,7 +99,7 @@ def measure(
     for number in todo:
         batch = planned.batches[number]
         try:
-            parts = room.run(batch.samples, batch.tokens, partial(begin, batch))
+            parts = room.run(batch.samples, batch.tokens, functools.partial(begin, batch))
         except Exception:
             yield from itertools.starmap(_ended, begun)  # they were passed before this one failed
             raise
@@ -109,7 +112,7 @@ def measure(
 def head_of(loaded: Loaded, planned: Plan) -> cache.Layers:
     """Return the keys and values of the common beginning of all prompts, see `Plan.head`."""
     ids = planned.samples[0].input_ids[: planned.head]
-    return cache.pass_head(loaded.model, ids, loaded.device)
+    return cache.pass_head(loaded, ids)
 
 
 def _ended(batch: Batch, parts: Sequence[Waiting]) -> tuple[Batch, States]:
@@ -158,9 +161,10 @@ def _pass_batch(
 
     Return (states, the model's output). `states`: site → [rows, layers, positions, width].
     """
-    rows, first = [row.passed for row in batch.rows], first_passed(batch, head)
-    with recording(loaded, pairs, rows, first=first) as seen, _masked_by_layer(loaded, batch, head):
-        out = loaded.model.base_model(**arguments)
+    first = in_cache(head)
+    recorded = recording(loaded, pairs, batch.rows, first=first)
+    with recorded as seen, _masked_by_layer(loaded, batch, first):
+        out = families.base(loaded.model)(**arguments)
     by_site = {
         site: torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
         for site, layers in seen.items()
@@ -170,7 +174,7 @@ def _pass_batch(
 
 def _outputs(loaded: Loaded, batch: Batch, last: torch.Tensor, head: cache.Layers) -> States:
     """Return `QUANTITIES` under conditions with `reads_outputs`. `last` is the LM head's input."""
-    found, first = {}, first_passed(batch, head)
+    found, first = {}, in_cache(head)
     for one, draw in batch.columns:
         if not one.reads_outputs:
             continue
@@ -195,66 +199,48 @@ def _read_tokens(batch: Batch, drawn: Drawn) -> list[tuple[int, int]]:
     ]
 
 
-def first_passed(batch: Batch, head: cache.Layers | None) -> int:
-    """Return the index of the first token to pass: the one after the cached `head`, if any."""
-    return head[0][0].shape[2] if head and batch.masked else 0
+def in_cache(head: cache.Layers | None) -> int:
+    """Return the number of tokens of the cached `head`, which are not passed again."""
+    return head[0][0].shape[2] if head else 0
 
 
-def inputs(
-    loaded: Loaded, batch: Batch, head: cache.Layers | None = None, *, acting: bool = True
-) -> dict[str, Any]:
-    """Return the arguments of one call of the model.
-
-    The tokens of the cached `head` are not passed again. Unless `acting`, the mask blocks no token.
-
-    Returns:
-        `input_ids` and `position_ids`, int64 [rows, queries], padded on the right;
-        `attention_mask` [rows, 1, queries, keys], in the model's dtype; and `past_key_values` if
-        there is a `head`. A batch of `noop` takes the model's ordinary path: its `attention_mask`
-        is int64 [rows, keys].
-    """
-    ids = [row.passed.input_ids for row in batch.rows]
-    lengths, first = [len(row) for row in ids], first_passed(batch, head)
-    arguments: dict[str, Any] = cache.padded(ids, batch.length, loaded.device, first)
-    arguments["use_cache"] = first > 0
-    if not batch.masked:
-        exists = torch.arange(batch.length) < torch.tensor(lengths)[:, None]
-        return arguments | {"attention_mask": families.moved(exists.long(), loaded.device)}
-    if head and first:
-        arguments["past_key_values"] = cache.Cache(head)
-    arguments["attention_mask"] = mask(
-        lengths,
-        [row.tokens if acting else () for row in batch.rows],
-        batch.length,
-        first=first,
-        dtype=loaded.model.dtype,
-        device=loaded.device,
+def inputs(loaded: Loaded, batch: Batch, head: cache.Layers | None = None) -> dict[str, Any]:
+    """Return the arguments of one call of the model: `cache.padded`, and the cached `head`."""
+    ids, places = zip(*((row.input_ids, row.places) for row in batch.rows), strict=True)
+    arguments: dict[str, Any] = cache.padded(
+        ids, places, batch.length, loaded.device, in_cache(head)
     )
+    arguments["use_cache"] = bool(head)
+    if head:
+        arguments["past_key_values"] = cache.after(head)
     return arguments
 
 
 @contextmanager
-def _masked_by_layer(
-    loaded: Loaded, batch: Batch, head: cache.Layers | None = None
-) -> Iterator[None]:
+def _masked_by_layer(loaded: Loaded, batch: Batch, first: int) -> Iterator[None]:
     """If an intervention acts in some layers only, give each layer a mask of its own."""
-    interventions = [row.intervention for row in batch.rows]
-    if all(one.layers is None for one in interventions):
+    rows = [(row.intervention, row.tokens) for row in batch.rows]
+    # in all layers, an intervention leaves its tokens out instead
+    of_some_layers = [one.layers is not None for one, _ in rows]
+    if not any(of_some_layers):
         yield
         return
-    cut, spared = (
-        inputs(loaded, batch, head, acting=acting)["attention_mask"] for acting in (True, False)
-    )
-    # Layers share a mask if the same interventions act in them.
-    masks: dict[tuple[bool, ...], torch.Tensor] = {}
-    by_layer = []
-    for layer in range(len(families.layers(loaded))):
-        acts = tuple(one.acts_in(layer) for one in interventions)
-        if acts not in masks:
-            of_row = families.moved(torch.tensor(acts), cut.device)
-            masks[acts] = torch.where(of_row[:, None, None, None], cut, spared)
-        by_layer.append(masks[acts])
-    with masked(loaded, by_layer):
+    if not loaded.attends:
+        what = "tokens cannot be blocked in some layers only: some layers are recurrent"
+        do = "leave out experiments that block tokens in a window of layers"
+        raise AnchorscopeError(what, type(loaded.model).__name__, do, see="unknown-parts")
+
+    @functools.cache  # layers share a mask if the same interventions act in them
+    def mask_of(acts: tuple[bool, ...]) -> torch.Tensor:
+        cuts = [tokens if here else () for (_, tokens), here in zip(rows, acts, strict=True)]
+        return mask(cuts, batch.length, loaded.model.dtype, first).to(loaded.device)
+
+    count = len(families.layers(loaded))
+    acting = [
+        tuple(some and one.acts_in(layer) for some, (one, _) in zip(of_some_layers, rows, strict=True))
+        for layer in range(count)
+    ]
+    with masked(loaded, [mask_of(acts) for acts in acting]):
         yield
 
 

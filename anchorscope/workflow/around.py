@@ -133,7 +133,7 @@ def _look_up_model(job: Any) -> None:
     entry, named = job.params.model, job.params.names_prompt
     if entry["local"]:
         folder = Path(entry["local"]).expanduser()
-        loading.check(folder)
+        loading.check(folder, entry.get("parts"))
         loading.check_prompt(folder, named)
     elif entry["hub"] and Path(job.output[0]).exists():
         loading.locate(entry, names_prompt=named)

@@ -39,7 +39,7 @@ def device_of(snakemake: Any) -> str:
     return best_device(snakemake.resources.device, snakemake.resources.gpu)
 
 
-def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], Loaded]:
+def model_of(snakemake: Any, attention: str | None = None) -> tuple[dict[str, Any], Loaded]:
     """Return the record of a job's model from `loading.locate`, and the loaded model.
 
     Raises:
@@ -49,6 +49,7 @@ def model_of(snakemake: Any, attention: str = "sdpa") -> tuple[dict[str, Any], L
 
     located = read_json(snakemake.input.model)
     chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
+    chosen["parts"] = located.get("parts")
     device = device_of(snakemake)
     if located.get("source") == "local":
         files = parts(located["path"])

@@ -73,7 +73,7 @@ def edit(folder, changes):
 @pytest.mark.parametrize(
     ("change", "files", "more", "said"),
     [
-        ({"model_type": "other"}, {}, {}, "is not supported"),
+        ({"model_type": "other"}, {}, {}, "no causal language model of the type 'other'"),
         (AWQ, {}, {}, "quantised (awq)"),
         ({}, {}, {"models": {"near": {"prompt": "chat"}}}, "no chat template"),
         ({}, TEMPLATE, BARE, "does not name a `prompt`"),

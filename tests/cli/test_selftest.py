@@ -32,7 +32,7 @@ def test_it_is_green_on_a_cpu_and_writes_what_it_found(tmp_path, monkeypatch, ca
     assert found["like"] == ["a trial"], "what `--like` measured stays"
     assert found["device"] == "cpu" and "torch" in found["libraries"]
     assert {one["verdict"] for one in found["verdicts"]} == {"pass", "skipped"}
-    checks = "plain model,one by one,determinism,noise,copies"
+    checks = "sites,plain model,one by one,determinism,noise,copies"
     assert {one["check"] for one in found["verdicts"]} == set(checks.split(","))
     said = capsys.readouterr().out
     assert all(one["measured"] and one["measured"] in said for one in found["verdicts"])
@@ -58,7 +58,7 @@ def test_a_knockout_that_cuts_too_little_or_raises_makes_it_fail(tmp_path, monke
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_every_family_can_be_tried(family):
     found = list(cli_selftest._family(family, CPU))
-    assert [one.verdict for one in found] == ["pass"] * 3, found
+    assert [one.verdict for one in found] == ["pass"] * 4, found
 
 
 QUICK = """

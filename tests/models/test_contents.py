@@ -219,7 +219,12 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda folder: os.truncate(folder / "model.safetensors", 5000),
         "cannot be loaded",
     ),
-    "another family": (partial(edit, model_type="bloom"), "family 'bloom' is not supported"),
+    "an encoder and decoder": (partial(edit, model_type="t5"), "no causal language model .*'t5'"),
+    "an encoder": (partial(edit, model_type="bert"), "a bert is an encoder"),
+    "no positions": (
+        partial(edit, model_type="bloom", architectures=None),
+        "takes no `position_ids`, so no token can be left out",
+    ),
     "a config without a family": (written("config.json", "{}"), "names no model_type"),
     "a broken config": (written("config.json", "{"), "config.json cannot be read"),
     "no config": (without("config.json"), "config.json cannot be read"),

@@ -89,7 +89,7 @@ def test_of_a_gemma_3_that_reads_images_the_language_model_is_measured(tmp_path,
     whole.save_pretrained(tmp_path)
     byte_level.save_pretrained(tmp_path)
     loaded = loading.load(tmp_path)
-    assert loaded.family.model_type == "gemma3_text" and loaded.window == WINDOW
+    assert loaded.model.config.model_type == "gemma3_text" and loaded.window == WINDOW
     ids = torch.arange(40, 60)[None]
     with torch.inference_mode():
         expected, found = whole(input_ids=ids).logits, loaded.model(ids).logits

@@ -17,6 +17,7 @@ from instrument import (
     measured,
     planned,
     same,
+    unshared,
 )
 
 from anchorscope.config.readouts import POSITIONS, SITES
@@ -71,26 +72,28 @@ def test_seal_other_ids_in_place_of_what_is_cut_change_nothing_after_it(
     again = measured(loaded, planned(other_ids(answers, column)))
     for (id_, name), states in found.items():
         if name.startswith(condition):
-            assert same(states, again[id_, name], loaded.family.model_type), (id_, name)
+            assert same(states, again[id_, name], loaded.model.config.model_type), (id_, name)
         if name.startswith("clean"):
             assert (states - again[id_, name]).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("family", ["mistral", "gemma3_text"])
-def test_samples_longer_than_the_sliding_window_are_refused_since_a_mask_would_lose_it(
+def test_samples_longer_than_the_sliding_window_are_refused_since_deletion_would_move_it(
     load, family
 ):
     loaded = load(family, TOKENIZER[family])
     assert loaded.window == WINDOW
     long = "Q: " + "the red house " * 60 + " A: Anna Lund ."
-    for over in (0, 1):  # up to the window both paths agree, one token later they do not
+    for over in (0, 1):  # up to the window it hides nothing, one token later it does
         table, length = answers_table(loaded.tokenizer, [long, *CORPUS]), WINDOW + over
         table.at[0, "input_ids"] = table.at[0, "input_ids"][:length]
         table.at[0, "question_tokens"], table.at[0, "eq_tokens"] = list(range(3, 20)), [5, 6, 9]
         table.loc[0, ["ea_start", "prompt_length"]] = length - 3
         table.loc[0, ["ea_end", "final"]] = length - 1
-        found = measured(loaded, planned(table), ["resid/final"])
-        difference = found["q0", "clean.0/resid.final"] - found["q0", "noop.0/resid.final"]
+        whole = planned(table)
+        found, without_window = measured(loaded, whole, ["resid/final"]), unshared(loaded, whole)
+        key = "q0", "clean.0/resid.final"
+        difference = found[key] - without_window[key]
         assert (difference.abs().max() > 1e-5) == bool(over)
         plan = planned(table, window=loaded.window)
         assert plan.counts.dropped == ({"longer than the sliding window": 1} if over else {})

@@ -1,0 +1,164 @@
+"""Show on a short text that a loaded model can be measured, before any sample is passed."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from anchorscope.models import cache, families
+from anchorscope.models.families import Loaded
+from anchorscope.storage.errors import AnchorscopeError
+
+LENGTH, CHANGED = 24, 8
+"""Tokens of the text, and how many of them at its end are changed."""
+BLOCKED = (5, 6, 11)
+EXACT, OF_EFFECT = 1e-4, 0.25
+"""Largest difference in float32, relative to the largest state; in half precision, relative to the
+effect of blocking."""
+
+States = dict[str, torch.Tensor]
+"""Site → float32 [layers, tokens, width]."""
+
+
+def check(loaded: Loaded, where: object) -> float | None:
+    """Refuse a model in which a state depends on later tokens, or deletion is not the knockout.
+
+    Keys and values of a text's beginning, and the LM head, must be usable by themselves.
+
+    Return the largest difference between deletion and mask, relative to the largest state; None if
+    some layers are recurrent, so that no mask can block tokens.
+
+    Raises:
+        AnchorscopeError: A test fails. The error says which.
+    """
+    ids = torch.arange(LENGTH) * 7 % (families.embedded(loaded.model) - 1)
+    other = torch.cat([ids[:-CHANGED], ids[-CHANGED:] + 1])
+    clean, changed = (states(loaded, some, range(LENGTH)) for some in (ids, other))
+    width = clean["resid"].shape[-1]
+    for site, of_site in clean.items():
+        if of_site.shape[-1] != width:
+            what = f"`{site}` has the width {of_site.shape[-1]}, the residual stream {width}"
+            raise _unfit(what, where)
+    before = slice(LENGTH - CHANGED)
+    if (off := _distance(_cut(changed, before), _cut(clean, before))) > _noise(loaded):
+        raise _unfit(f"its states change by {off:.0e} when later tokens change", where)
+    _check_logits(loaded, ids, where)
+    if not loaded.attends:
+        return None
+    _check_cache(loaded, ids, clean, where)
+    return _check_deletion(loaded, ids, clean, where)
+
+
+@torch.inference_mode()
+def _check_logits(loaded: Loaded, ids: torch.Tensor, where: object) -> None:
+    """Refuse a model whose logits are not those that `families.logits` computes."""
+    call: Any = loaded.model
+    arguments = cache.padded([ids.tolist()], [range(LENGTH)], LENGTH, loaded.device)
+    expected = call(**arguments, use_cache=False).logits[0].float().cpu()
+    last = families.base(loaded.model)(**arguments, use_cache=False).last_hidden_state[0]
+    found = families.logits(loaded.model, last).cpu()
+    if (off := _distance({"": found}, {"": expected})) > 10 * _noise(loaded):
+        raise _unfit(f"its logits differ by {off:.0e} from those of its LM head", where)
+
+
+def _check_cache(loaded: Loaded, ids: torch.Tensor, clean: States, where: object) -> None:
+    """Refuse a model whose states change if the text's beginning is read from a cache."""
+    try:
+        found = states(loaded, ids, range(LENGTH), first=CHANGED)
+    except Exception as error:  # each family has a cache of its own
+        what = f"its keys and values cannot be reused ({type(error).__name__}: {error})"
+        raise _unfit(what, where) from error
+    later = slice(CHANGED, None)
+    if (off := _distance(found, _cut(clean, later))) > _noise(loaded):
+        raise _unfit(f"its states change by {off:.0e} if keys and values are reused", where)
+
+
+def _check_deletion(loaded: Loaded, ids: torch.Tensor, clean: States, where: object) -> float:
+    left = [place for place in range(LENGTH) if place not in BLOCKED]
+    deleted = states(loaded, ids, left)
+    blocked = _cut(states(loaded, ids, range(LENGTH), masked=True), left)
+    most = EXACT
+    if loaded.model.dtype != torch.float32:
+        most = OF_EFFECT * _distance(blocked, _cut(clean, left))
+    if (off := _distance(deleted, blocked)) > most:
+        what = f"deleting tokens and blocking attention to them differ by {off:.0e}"
+        raise _unfit(what, where)
+    return off
+
+
+def mask(
+    cuts: Sequence[Sequence[int]], length: int, dtype: torch.dtype, first: int = 0
+) -> torch.Tensor:
+    """Return the additive causal mask [rows, 1, length − first, length] that blocks some tokens.
+
+    `cuts` holds the indices of each row's blocked tokens. They can attend to each other, but no
+    other token can attend to them. Every token can attend to itself: a token whose keys are all
+    hidden would attend to all of them equally. Hidden entries are `finfo(dtype).min`, all others
+    are 0. Tokens before `first` are keys but not queries.
+    """
+    is_cut = torch.zeros(len(cuts), length, dtype=torch.bool)
+    for row, tokens in enumerate(cuts):
+        is_cut[row, list(tokens)] = True
+    key = torch.arange(length)
+    query = key[first:, None]
+    hidden = is_cut[:, None] & ~is_cut[:, first:, None] | (key > query)
+    additive = torch.zeros(hidden.shape, dtype=dtype)
+    return additive.masked_fill_(hidden & (key != query), torch.finfo(dtype).min)[:, None]
+
+
+@torch.inference_mode()
+def states(
+    loaded: Loaded,
+    ids: torch.Tensor,
+    places: Sequence[int],
+    *,
+    masked: bool = False,
+    first: int = 0,
+) -> States:
+    """Pass the tokens of a text at some `places`, the `first` tokens in a pass of their own.
+
+    If `masked`, block attention to `BLOCKED`.
+    """
+    seen: dict[str, list[torch.Tensor]] = {site: [] for site in families.sites(loaded)}
+
+    def keep(site: str) -> Any:
+        return lambda _, __, output: seen[site].append(families.first_tensor(output).float().cpu())
+
+    chosen = [ids[list(places)].tolist()]
+    arguments: dict[str, Any] = cache.padded(
+        chosen, [list(places)], len(places), loaded.device, first
+    )
+    arguments["use_cache"] = first > 0
+    if first:
+        arguments["past_key_values"] = cache.after(cache.pass_head(loaded, chosen[0][:first]))
+    if masked:
+        arguments["attention_mask"] = mask([BLOCKED], LENGTH, loaded.model.dtype).to(loaded.device)
+    with ExitStack() as hooks:
+        for block in families.layers(loaded):
+            for site in seen:
+                handle = families.part(loaded, block, site).register_forward_hook(keep(site))
+                hooks.callback(handle.remove)
+        families.base(loaded.model)(**arguments)
+    n = len(places) - first  # some modules flatten rows and tokens
+    return {site: torch.stack([one.reshape(n, -1) for one in of]) for site, of in seen.items()}
+
+
+def _cut(found: States, tokens: Any) -> States:
+    return {site: of_site[:, tokens] for site, of_site in found.items()}
+
+
+def _noise(loaded: Loaded) -> float:
+    """Return the largest distance that rounding causes."""
+    return EXACT if loaded.model.dtype == torch.float32 else 0.05
+
+
+def _distance(one: States, other: States) -> float:
+    """Return the largest difference, relative to the largest state of its site."""
+    pairs = ((one[site], other[site]) for site in one)
+    return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
+
+
+def _unfit(what: str, where: object) -> AnchorscopeError:
+    do = "choose another model; if this one should fit, report it with its config.json"
+    return AnchorscopeError(what, where, do, see="unknown-family")
