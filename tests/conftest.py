@@ -12,7 +12,6 @@ import workflow
 from filelock import FileLock
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-
 FIRST = (
     "test_first_model", "test_published_figures", "test_end_to_end", "test_contract",
     "test_figures", "test_figure_page", "test_faults", "test_dag", "test_bad_inputs", "test_docs",

@@ -20,6 +20,12 @@ WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
 class _Head(DynamicLayer):
     """Keys and values of the common head in one layer. A pass reads but does not extend them."""
 
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        super().__init__()
+        self.keys: torch.Tensor = keys
+        self.values: torch.Tensor = values
+        self.is_initialized = True
+
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -33,12 +39,7 @@ class _Head(DynamicLayer):
 
 def after(head: Layers) -> Cache:
     """Return a cache (`past_key_values`) for passes of tokens that follow the `head`."""
-    layers = []
-    for keys, values in head:
-        layer = _Head()
-        layer.keys, layer.values, layer.is_initialized = keys, values, True
-        layers.append(layer)
-    return Cache(layers=layers)
+    return Cache(layers=[_Head(keys, values) for keys, values in head])
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:

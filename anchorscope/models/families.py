@@ -106,7 +106,7 @@ def text_config(config: Mapping[str, Any], where: object) -> Any:
         do = "choose a decoder model, or a newer version of transformers if the type is new"
         raise AnchorscopeError(what, where, do, see="unknown-family")
     if found.model_type in MASKED and not getattr(found, "is_decoder", False):
-        what = f"a {model_type} is an encoder: its tokens attend to later ones"
+        what = f"{model_type!r} is an encoder: its tokens attend to later ones"
         raise AnchorscopeError(what, where, "choose a decoder model", see="unknown-family")
     for (key, value), reason in NOT_EXACT.items():
         if getattr(found, key, None) is value:
@@ -168,7 +168,9 @@ def _lists(body: torch.nn.Module) -> dict[str, Any]:
     """Return path → list of modules, for each list that no other list holds."""
     import torch
 
-    lists = {path: one for path, one in body.named_modules() if isinstance(one, torch.nn.ModuleList)}
+    lists = {
+        path: one for path, one in body.named_modules() if isinstance(one, torch.nn.ModuleList)
+    }
     inside = tuple(f"{path}." for path in lists)
     return {path: one for path, one in lists.items() if not path.startswith(inside)}
 

@@ -68,15 +68,17 @@ def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
     torch.manual_seed(0)
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(
-            families.text_config(shape, "the model"),
-            dtype=getattr(torch, dtype),
+            families.text_config(shape, "the model"), dtype=getattr(torch, dtype)
         )
     return _loaded(model, None, "the model", device)
 
 
 def _loaded(model: Any, tokenizer: Any, where: object, device: torch.device, **more: Any) -> Loaded:
     model = model.eval().requires_grad_(False)
-    parts, window = families.find(model, where, more.pop("named", None)), families.window(model.config)
+    parts, window = (
+        families.find(model, where, more.pop("named", None)),
+        families.window(model.config),
+    )
     return Loaded(model, tokenizer, parts, window, device, families.attends(model), **more)
 
 
@@ -296,7 +298,9 @@ def locate(
     check_prompt(folder, names_prompt)
     located = {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
     quantisation = gguf_files.quantisation(folder)
-    return _with_parts(located | ({"dequantised_from": quantisation} if quantisation else {}), model)
+    return _with_parts(
+        located | ({"dequantised_from": quantisation} if quantisation else {}), model
+    )
 
 
 def _with_parts(located: dict[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:

@@ -237,7 +237,9 @@ def _masked_by_layer(loaded: Loaded, batch: Batch, first: int) -> Iterator[None]
 
     count = len(families.layers(loaded))
     acting = [
-        tuple(some and one.acts_in(layer) for some, (one, _) in zip(of_some_layers, rows, strict=True))
+        tuple(
+            some and one.acts_in(layer) for some, (one, _) in zip(of_some_layers, rows, strict=True)
+        )
         for layer in range(count)
     ]
     with masked(loaded, [mask_of(acts) for acts in acting]):

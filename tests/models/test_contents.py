@@ -220,7 +220,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         "cannot be loaded",
     ),
     "an encoder and decoder": (partial(edit, model_type="t5"), "no causal language model .*'t5'"),
-    "an encoder": (partial(edit, model_type="bert"), "a bert is an encoder"),
+    "an encoder": (partial(edit, model_type="bert"), "'bert' is an encoder"),
     "no positions": (
         partial(edit, model_type="bloom", architectures=None),
         "takes no `position_ids`, so no token can be left out",
@@ -333,7 +333,7 @@ def test_check_compares_the_tensors_of_every_family_by_their_headers(
 def test_pickled_weights_newer_than_those_read_are_named_by_check(folder: Path) -> None:
     chosen: Any = SimpleNamespace(
         models={
-            "own": SimpleNamespace(local=str(folder), train=None, prompt="plain", names_prompt=True)
+            "own": ENTRY.model_copy(update={"local": str(folder)})
         }
     )
     (folder / "pytorch_model.bin").touch()
