@@ -179,7 +179,7 @@ def measure(
     The model is set to evaluation mode, and its parameters no longer require gradients.
 
     Args:
-        model: A causal language model of a known family, with `sdpa` or `eager` attention.
+        model: A causal language model, with `sdpa` or `eager` attention.
         tokenizer: Its fast tokenizer.
         table: A frame, or a list of dicts, with a row for each question. Its columns are
             `question`, `answers` (a text or a list), and any other field that the config allows for

@@ -27,7 +27,7 @@ with stage(snakemake):
     if given.p_true:
         outputs = outputs.merge(read_parquet(given.p_true), on=["id", "condition"], how="left")
     methods, scored, predicted, notes = named(chosen.methods), [], [], {}
-    for readout in chosen.readouts:
+    for readout in activations.readouts(given.activations, chosen.readouts):
         of_cell = cell.read(given.activations, answers, probes, settings, readout, outputs, device)
         scored.append(out_of_fold.scores(of_cell, methods))
         for path in given.given:

@@ -8,6 +8,7 @@ with stage(snakemake):
     from anchorscope.experiments import scored
     from anchorscope.experiments.experiment import SampledSettings
     from anchorscope.experiments.registry import EXPERIMENTS
+    from anchorscope.models.families import readable
     from anchorscope.probes import samples, stored
     from anchorscope.workflow import jobs
 
@@ -21,7 +22,7 @@ with stage(snakemake):
         loaded,
         answers,
         probes,
-        readouts=chosen.readouts,
+        readouts=readable(loaded, chosen.readouts),
         headlines=scored.headlines(read_parquet(given.scores), samples.in_order(answers)),
         seed=chosen.seed,
         draws=chosen.draws,

@@ -5,7 +5,7 @@ from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.passes.activations import measured
+    from anchorscope.passes.activations import measured, readouts
     from anchorscope.probes import fitting
     from anchorscope.workflow import jobs
 
@@ -18,7 +18,7 @@ with stage(snakemake):
         given.activations,
         answers,
         settings,
-        readouts=chosen.readouts,
+        readouts=readouts(given.activations, chosen.readouts),
         conditions=chosen.conditions,
         device=device,
     )

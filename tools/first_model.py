@@ -25,7 +25,7 @@ from anchorscope.storage.files import atomic
 class Model:
     """A model that packages ship."""
 
-    family: str  # key of `FAMILIES`
+    family: str  # `model_type` in config.json
     parts: dict[str, str]  # package and version → file in it; the model is these files joined
     sha256: str  # of the joined file
     megabytes: int  # size of the download

@@ -101,10 +101,9 @@ def main() -> None:
     """Write the tables into docs/own.md."""
     transformers.logging.set_verbosity_error()
     names = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(START)
-    after = rest.partition(END)[2]
     text = table([tried(name) for name in names])
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
+    after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{START}\n{text}\n\n{END}{after}", encoding="utf-8")
 
 

@@ -204,7 +204,7 @@ def selftest(
 ) -> None:
     """Test in three minutes whether this machine measures correctly.
 
-    Tiny random models of every family are measured and compared. Nothing is downloaded. With
+    Tiny random models of a dozen families are measured and compared. Nothing is downloaded. With
     `--like`, test instead whether a model fits here, and how long a dataset takes. The results are
     written to selftest.json, the file to send with a report.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -97,10 +97,15 @@ def text_config(config: Mapping[str, Any], where: object) -> Any:
         MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED,
     )
 
-    model_type = config["model_type"]
-    found = None
+    model_type, found = config["model_type"], None
     if model_type in CONFIG_MAPPING:
-        found = CONFIG_MAPPING[model_type].from_dict(dict(config)).get_text_config(decoder=True)
+        try:
+            whole = CONFIG_MAPPING[model_type].from_dict(dict(config))
+        except Exception as error:  # each config checks its own values
+            what = f"transformers refuses the config ({type(error).__name__}: {error})"
+            do = "correct the values, or save the model with `save_pretrained`"
+            raise AnchorscopeError(what, where, do, see="no-checkpoint") from error
+        found = whole.get_text_config(decoder=True)
     if found is None or found.model_type not in CAUSAL:
         what = f"transformers has no causal language model of the type {model_type!r}"
         do = "choose a decoder model, or a newer version of transformers if the type is new"
@@ -123,9 +128,9 @@ def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
     """
     found = text_config(config, where)
     given = {**config, **(config.get("text_config") or {})}
-    names = ("num_hidden_layers", "hidden_size")
-    for name in names:
-        if not {name, found.attribute_map.get(name, name)} & given.keys():
+    names = {"num_hidden_layers": {"layers_block_type"}, "hidden_size": set()}
+    for name, others in names.items():
+        if not {name, found.attribute_map.get(name, name), *others} & given.keys():
             what, do = f"the config has no number `{name}`", "save the model with `save_pretrained`"
             raise AnchorscopeError(what, where, do, see="no-checkpoint")
     layers, width = (getattr(found, name) for name in names)
@@ -277,6 +282,20 @@ def sites(loaded: Loaded) -> list[str]:
     return [*found, "resid"]
 
 
+def readable(loaded: Loaded, readouts: Sequence[str]) -> list[str]:
+    """Return the read-outs whose site the model has.
+
+    Raises:
+        AnchorscopeError: The model has the site of none of them.
+    """
+    there = sites(loaded)
+    if found := [one for one in readouts if one.partition("/")[0] in there]:
+        return found
+    what = f"{type(loaded.model).__name__} has only the sites {' and '.join(there)}"
+    do = "add `resid/final` to `readouts`, and set `readout: resid/final` in the figure"
+    raise AnchorscopeError(what, f"readouts: {', '.join(readouts)}", do, see="unknown-parts")
+
+
 def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
     """Return the module whose output is `site` in the block `layer`. For `resid`, it is `layer`.
 
@@ -286,7 +305,7 @@ def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
     module = layer if site == "resid" else _module(loaded, layer, site)
     if module is None:
         what = f"no single module of {type(layer).__name__} gives the site `{site}`"
-        do = f"read {' or '.join(sites(loaded))}: set `readouts`, such as [resid/final]"
+        do = f"read {' or '.join(sites(loaded))}, such as resid/final"
         raise AnchorscopeError(what, type(loaded.model).__name__, do, see="unknown-parts")
     return module
 

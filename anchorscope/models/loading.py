@@ -303,6 +303,11 @@ def locate(
     )
 
 
+def _number(found: dict[str, Any]) -> Any:
+    """Return the number that transformers writes as `{"__float__": "Infinity"}`, else `found`."""
+    return float(found["__float__"]) if found.keys() == {"__float__"} else found
+
+
 def _with_parts(located: dict[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
     """Add the paths of parts that the model's entry names, if any."""
     return located | ({"parts": model["parts"]} if model.get("parts") else {})
@@ -317,7 +322,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """
     path = folder / "config.json"
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"), object_hook=_number)
         if not isinstance(config["model_type"], str):
             raise TypeError
     except (OSError, ValueError, KeyError, TypeError) as error:

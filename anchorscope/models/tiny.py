@@ -51,6 +51,7 @@ def config(family: str, **sizes: Any) -> Any:
         given.pop("head_dim", None)
     if "kv_lora_rank" in keys:  # latent attention has no groups of heads
         given["num_key_value_heads"] = given["num_attention_heads"]
+        given["head_dim"] = given["qk_rope_head_dim"]
     for key in PATTERNS:
         if kinds := list(dict.fromkeys(default.to_dict().get(key) or [])):
             given[key] = [kinds[layer % len(kinds)] for layer in range(LAYERS)]

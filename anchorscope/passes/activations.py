@@ -36,12 +36,14 @@ OUTPUTS = "outputs.parquet"
 def write(folder: str | Path, loaded: Loaded, planned: Plan, readouts: Sequence[str]) -> None:
     """Pass all batches; write `batch-00000.safetensors`, ..., `index.parquet` and `OUTPUTS`.
 
+    Read-outs at a site that the model does not have are left out, see `families.readable`.
     Batches that an earlier run finished in `folder` are not passed again, even if settings changed.
     So get `folder` from `partial.folder_for`, which returns another path for other settings.
     """
+    from anchorscope.models.families import readable
     from anchorscope.passes.runner import measure
 
-    folder = Path(folder)
+    folder, readouts = Path(folder), readable(loaded, readouts)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [partial.batch(folder, number) for number in range(len(planned.batches))]
     ids = [[planned.samples[at].id for at in batch.samples] for batch in planned.batches]
@@ -140,6 +142,13 @@ def _frame(sample: Sample) -> str:
     exact = set(sample.eq_tokens)
     prompt = enumerate(sample.input_ids[: sample.answer_start])
     return digest(*(str(id_) for place, id_ in prompt if place not in exact))[:16]
+
+
+def readouts(folder: str | Path, wanted: Sequence[str]) -> list[str]:
+    """Return those of the `wanted` read-outs that were measured."""
+    with partial.opened(partial.batch(Path(folder), 0)) as file:
+        names = {*file.keys()}
+    return [one for one in wanted if interventions.tensor_name("clean", one) in names]
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:

@@ -331,11 +331,7 @@ def test_check_compares_the_tensors_of_every_family_by_their_headers(
 
 
 def test_pickled_weights_newer_than_those_read_are_named_by_check(folder: Path) -> None:
-    chosen: Any = SimpleNamespace(
-        models={
-            "own": ENTRY.model_copy(update={"local": str(folder)})
-        }
-    )
+    chosen: Any = SimpleNamespace(models={"own": ENTRY.model_copy(update={"local": str(folder)})})
     (folder / "pytorch_model.bin").touch()
     os.utime(folder / "pytorch_model.bin", (1, 1))
     assert [one.status for one in cli_check.model(chosen, "own")] == ["ok"]

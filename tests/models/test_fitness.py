@@ -143,6 +143,10 @@ def test_a_site_exists_where_one_module_of_every_block_gives_it(
         with pytest.raises(AnchorscopeError, match="gives the site `mlp`") as caught:
             families.part(loaded, families.layers(loaded)[0], "mlp")
         assert "resid/final" in caught.value.do
+        assert families.readable(loaded, ["mlp/final", "resid/final"]) == ["resid/final"]
+        with pytest.raises(AnchorscopeError, match="has only the sites .*resid") as caught:
+            families.readable(loaded, ["mlp/final", "mlp/prompt_end"])
+        assert "readout: resid/final" in caught.value.do
 
 
 def test_parts_that_are_not_found_can_be_named() -> None:
@@ -189,6 +193,15 @@ def test_the_user_s_blocks_are_asked_for_before_anything_is_computed(
     with pytest.raises(AnchorscopeError, match="blocks of .* are not found") as caught:
         loading.check(checkpoint(family))
     assert caught.value.see == "unknown-parts" and str(LAYERS) in caught.value.what
+
+
+def test_a_saved_hybrid_whose_config_holds_an_infinite_number_is_loaded(tmp_path: Path) -> None:
+    fast = tokenizer("byte_level")
+    made = AutoModelForCausalLM.from_config(tiny.config("nemotron_h", vocab_size=len(fast)))
+    made.save_pretrained(tmp_path)
+    fast.save_pretrained(tmp_path)
+    assert "Infinity" in (tmp_path / "config.json").read_text()
+    assert families.sites(loading.load(tmp_path)) == ["attn", "resid"]
 
 
 @pytest.mark.parametrize("family", ["smollm3", "qwen3_5_text", "bloom"])
