@@ -8,13 +8,13 @@ script changes, at punctuation, and next to a joining character such as a partic
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise, product
 from unicodedata import category, normalize
 
 from anchorscope.anchors.answer_anchors import locate
-from anchorscope.anchors.answer_text import trimmed
+from anchorscope.anchors.answer_text import stems, trimmed
 from anchorscope.anchors.english import (
     MONTH_NAME,
     MONTHS,
@@ -27,6 +27,7 @@ from anchorscope.anchors.words import UNSPACED
 
 MIN_CONTAINED = 3  # characters; a shorter gold (`US`, `no`, `W`) must be the whole answer
 MIN_IDEOGRAPHS = 2  # the same for Chinese and Japanese, whose names are short
+IN_QUESTION = "gold answer in the question"  # why a label is not sure, see `only_repeats`
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _MONTH = rf"(?P<month>{MONTH_NAME})\b\.?"
@@ -47,6 +48,8 @@ _CLAUSE_END = re.compile(
     r"([,;:](?=\s)|\s[–—-]\s|\b(?:but|who|which|although|though|because|while)\b)"
 )
 _IDENTITY = re.compile(r"\b(?:is|was|are|were)\s?$")
+_OFFERS = re.compile(r"(?i)\bor\b")
+_POSSESSIVE = re.compile(r"(?<=\w)['’](?:s\b|(?!\w))")
 _DENIED = "¦"  # replaces denied words and separates the words beside them
 _WITHOUT_SPACES = re.compile(f"[{UNSPACED}]")
 _IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
@@ -83,13 +86,13 @@ def _without_punctuation(text: str) -> str:
     return normalize("NFKC", kept)  # characters may combine after a removal
 
 
-def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
+def is_right(proper: str, reply: str, golds: Sequence[str]) -> bool:
     """Return whether a gold answer matches E_A, or equals the reply or the reply from E_A on.
 
     A gold answer may also go on where E_A ends ("26 episodes" in "26 episodes in all"), or equal a
     letter of a multiple choice right before E_A ("B. Rome").
     """
-    golds = list(filter(says_something, golds))
+    golds = [gold if says_something(gold) else "" for gold in golds]  # each keeps its place
     start = max(reply.find(proper), 0)
     replies = [reply, reply[start:]]  # "The answer is Rome (Lazio)."
     if letter := _LETTER.match(reply[:start]):
@@ -105,7 +108,37 @@ def is_right(proper: str, reply: str, golds: Iterable[str]) -> bool:
     )
 
 
-def judge(reply: str, question: str, golds: Iterable[str]) -> bool:
+def only_repeats(proper: str, reply: str, question: str, golds: Sequence[str]) -> bool:
+    """Return whether all golds that match an answer stand in the question, and others do not.
+
+    "Annie Mae Bullock" is an alias of Tina Turner, but no answer to "By what name is Annie Mae
+    Bullock better known?". A question that offers a choice ("X or Y?") contains its right answer.
+    """
+    # An empty text keeps the place of a gold: only the first one loses its remark in brackets.
+    others = ["" if _stands_in(question, gold) else gold for gold in golds]
+    if others == list(golds) or not any(others) or _OFFERS.search(question):
+        return False
+    return is_right(proper, reply, golds) and not is_right(proper, reply, others)
+
+
+def _stands_in(question: str, gold: str) -> bool:
+    """Return whether a gold with a content word, or its trimmed form, stands in the question."""
+    names = {gold, gold[slice(*trimmed(gold))]}
+    texts = {question, _POSSESSIVE.sub("", question)}
+    return any(
+        _has_words(*map(_normalise, pair)) or _contains_unspaced(pair[0], _normalise(pair[1]))
+        for text, name in product(texts, filter(stems, names))
+        for pair in ((text, name), (respell(text), respell(name)))
+    )
+
+
+def _has_words(text: str, words: str) -> bool:
+    """Return whether a text has whole words, also spaced otherwise: "thigh bone", "thighbone"."""
+    letters = " ?".join(map(re.escape, words.replace(" ", "")))
+    return bool(letters and re.search(rf"(?<!\S){letters}(?!\S)", text))
+
+
+def judge(reply: str, question: str, golds: Sequence[str]) -> bool:
     """Return whether a whole reply to a question is right."""
     found = locate(reply, question)
     return is_right(reply[found.start : found.end] if found else reply, reply, golds)

@@ -189,17 +189,17 @@ def _answered(
     prompt: Prompt, trimmed: Trimmed, settings: Settings, notes: Counter[str]
 ) -> dict[str, Any]:
     """Return the columns of an answered prompt, and count its outcome in `notes`."""
-    row, shift, label = prompt.row, len(prompt.ids), _label(prompt.row, trimmed)
+    row, shift = prompt.row, len(prompt.ids)
+    label, reason = _judged(row, trimmed)
     outcome = None if label is None else ("right", "wrong")[label]
     notes[THOUGHT] += trimmed.thinks
-    is_answer = trimmed.no_answer is None or _labelled_by_user(row)
-    if not is_answer and settings.no_answer == "drop":
-        dropped = f"{NO_ANSWER}: {trimmed.no_answer}"
+    if reason is not None and settings.no_answer == "drop":
+        dropped = f"{NO_ANSWER}: {reason}"
         return {"answer": trimmed.text, "outcome": NO_ANSWER, "dropped": dropped}
     if label is not None:
         success = "found" if trimmed.anchor else "not found"
         notes[f"answer anchor {success}, {outcome}"] += 1
-    outcome = outcome if is_answer else NO_ANSWER
+    outcome = outcome if reason is None else NO_ANSWER
     notes["last answer token tokenised anew"] += trimmed.split
     said = labels.squad_normalise(trimmed.anchor_text or "")
     notes[COPIED] += said in map(labels.squad_normalise, row["shown"])
@@ -224,18 +224,21 @@ def _answered(
     }
 
 
-def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
-    """Return the user's label. Without one, return 1 (wrong), 0 (right) or None (no golds)."""
-    if _labelled_by_user(row):
-        return int(row["label"])
-    golds = row["answers"]
+def _judged(row: Mapping[str, Any], trimmed: Trimmed) -> tuple[int | None, str | None]:
+    """Return the label, and why the reply is no answer or has no sure label (None if it is one).
+
+    The label is the user's. Without one, it is 1 (wrong), 0 (right) or None (no golds). A reply
+    whose label the user gives is always an answer.
+    """
+    if pd.notna(row.get("response")) and pd.notna(row.get("label")):
+        return int(row["label"]), None
+    golds, reason = row["answers"], trimmed.no_answer
     if golds is None or not len(golds):
-        return None
-    return int(not labels.is_right(trimmed.anchor_text or trimmed.text, trimmed.turn, golds))
-
-
-def _labelled_by_user(row: Mapping[str, Any]) -> bool:
-    return bool(pd.notna(row.get("response")) and pd.notna(row.get("label")))
+        return None, reason
+    said = (trimmed.anchor_text or trimmed.text, trimmed.turn)
+    if labels.only_repeats(*said, row["question"], golds):
+        return 1, reason or labels.IN_QUESTION
+    return int(not labels.is_right(*said, golds)), reason
 
 
 def _warn(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> None:

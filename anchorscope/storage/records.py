@@ -18,7 +18,7 @@ MAKE_NUMBERS = (*ORDER, "experiment_measure", "p_true", "detection_scores")
 METHOD = dict.fromkeys((
     *MAKE_NUMBERS, "null_world", "table", "experiment_table", "detection_cell",
     "detection_transfer", "detector",
-), 1)  # fmt: skip
+), 1) | {"answers": 2}  # fmt: skip
 """Rule → version of its method, which is one of the rule's parameters.
 
 Raise it when the rule's numbers change. Snakemake then remakes products of older versions.

@@ -12,7 +12,14 @@ from scipy.stats import fisher_exact
 
 from anchorscope.anchors import no_answer
 from anchorscope.anchors.answer_anchors import locate
-from anchorscope.anchors.labels import is_right, judge, matches, repeats_subject, squad_normalise
+from anchorscope.anchors.labels import (
+    is_right,
+    judge,
+    matches,
+    only_repeats,
+    repeats_subject,
+    squad_normalise,
+)
 from anchorscope.anchors.sentences import NEWLINES
 from anchorscope.questions.fields import RowCells
 
@@ -139,3 +146,48 @@ def test_a_letter_as_gold_answer_is_right_where_it_is_the_whole_reply() -> None:
 def test_a_whole_reply_that_equals_a_gold_is_right_whatever_is_taken_from_it() -> None:
     assert is_right("Passion", "Passion. Connected.", ["Passion. Connected."])
     assert not is_right("Passion", "Passion.", ["Passion. Connected."])
+
+
+KNOWN_AS = "By what name is Annie Mae Bullock better known?"
+TURNER = ["Tina Turner", "Annie Mae Bullock", "T. Turner"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "question", "golds", "repeats"),
+    [
+        ("Annie Mae Bullock", KNOWN_AS, TURNER, True),
+        ("She is known as Annie Mae Bullock.", KNOWN_AS, TURNER, True),
+        ("Tina Turner", KNOWN_AS, TURNER, False),
+        ("Tina Turner, born Annie Mae Bullock", KNOWN_AS, TURNER, False),
+        ("Annie Lennox", KNOWN_AS, TURNER, False),
+        ("Annie Mae Bullock", "What is Annie Mae Bullock’s stage name?", TURNER, True),
+        ("Beyonce", "What is Beyoncé's surname?", ["Knowles", "Beyonce"], True),
+        ("Thighbone", "What is the thigh bone called?", ["Femur", "Thighbone"], True),
+        ("東京", "東京の旧名は何ですか", ["江戸", "東京"], True),
+        # The question offers its answer.
+        ("Rome", "Which is older, Rome or Oslo?", ["Rome", "Roma"], False),
+        ("Rome", "Of Rome and Oslo, which is older?", ["Rome"], False),
+        ("four", "How many times did she win each of the four cups?", ["4", "four"], False),
+        # A word without a meaning of its own names nothing.
+        ("The Who", "Who recorded Tommy?", ["The Who", "The Who (band)", "Who (band)"], False),
+        # The second gold keeps its remark although the first one stands in the question.
+        ("Jim Grant", "Who wrote as Lee Child?", ["Lee Child", "Jim Grant (author)"], False),
+    ],
+)  # fmt: skip
+def test_an_answer_that_matches_only_golds_in_its_question_only_repeats_it(
+    reply: str, question: str, golds: list[str], repeats: bool
+) -> None:
+    found = locate(reply, question)
+    proper = reply[found.start : found.end] if found else reply
+    assert only_repeats(proper, reply, question, golds) is repeats
+
+
+@pytest.mark.parametrize(("dataset", "rows"), [("trivia_qa", 114), ("popqa", 34), ("nq_open", 20)])
+def test_real_rows_have_golds_that_only_repeat_their_question(dataset: str, rows: int) -> None:
+    found = 0
+    for row in present(dataset):
+        fields = {"question": "question", "answers": FIELDS[dataset]}
+        cells = RowCells(row, fields, dataset, Counter())
+        question, golds = str(cells.question), cells.golds
+        found += any(only_repeats(gold, gold, question, golds) for gold in golds)
+    assert found == rows

@@ -359,6 +359,29 @@ def test_no_answers_are_left_out_by_reason_or_wrong_unless_the_user_labels_them(
     assert kept["label"].tolist() == [int(outcome != "right") for outcome in kept["outcome"]]
 
 
+@pytest.mark.parametrize(
+    ("label", "how", "kept"),
+    [(None, "drop", None), (None, "wrong", (1, "no answer")), (0, "drop", (0, "right"))],
+)
+def test_an_answer_that_matches_only_a_gold_in_its_question_has_no_sure_label(
+    llama: Any, label: int | None, how: str, kept: tuple[int, str] | None
+) -> None:
+    rows = [
+        {"answers": ["Clara Dane", subject], "response": subject, "label": label}
+        for _, subject in ASKED[:2]
+    ]
+    other = {"answers": ["Clara Dane", "Anna Bell"], "response": "Anna Bell"}
+    frame, counts = _run(llama, rows=[*rows, *[other] * 6], no_answer=how)
+    assert frame["label"][2:].eq(0).all(), "the gold does not stand in the question"
+    found = frame[:2]
+    if kept is None:
+        assert set(found["dropped"]) == {"no answer: gold answer in the question"}
+        assert counts.dropped == {"no answer: gold answer in the question": 2}
+    else:
+        assert found["dropped"].isna().all()
+        assert [*zip(found["label"], found["outcome"], strict=True)] == [kept] * 2
+
+
 def test_an_answer_cut_at_its_longest_length_is_unfinished(llama: Any) -> None:
     found, counts = _run(llama, "chat", max_new_tokens=2, no_answer="drop")
     unfinished = found["dropped"].eq("no answer: unfinished")

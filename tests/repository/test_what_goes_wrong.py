@@ -8,6 +8,7 @@ import sys
 import pytest
 from workflow import PROJECT
 
+from anchorscope.anchors import labels, no_answer
 from anchorscope.models import answers, inputs
 from anchorscope.questions import prompts
 from anchorscope.storage import errors
@@ -49,6 +50,7 @@ REASONS = (
     prompts.NO_ANCHOR, inputs.TOO_LONG, inputs.BEYOND_WINDOW,
     inputs.BEYOND_POSITIONS, inputs.SPANS_LOST, inputs.CONTROL, inputs.CONTROL_SAID,
     inputs.NO_EMBEDDING, inputs.RESPONSE_LOST, answers.NO_ANCHOR, answers.NO_GOLD,
+    *(f"{answers.NO_ANSWER}: {reason}" for reason in (*no_answer.REASONS, labels.IN_QUESTION)),
 )  # fmt: skip
 
 
