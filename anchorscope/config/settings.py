@@ -190,7 +190,8 @@ class Config(Section):
     """Settings for generating answers."""
     no_answer: Literal["drop", "wrong"] = "drop"
     """Treatment of a response that is no answer (a refusal, the question or a gold answer in it
-    repeated, an unfinished sentence): `drop` leaves it out and counts it by reason; `wrong` measures it like any other."""
+    repeated, an unfinished sentence): `drop` leaves it out and counts it by reason; `wrong`
+    measures it like any other."""
     batch_tokens: Count | None = None
     """Maximum number of tokens in a batch; by default 8,192 on a CPU and 98,304 on a GPU. A batch
     that does not fit in a GPU's memory is halved."""
