@@ -14,8 +14,8 @@ LENGTH, CHANGED = 24, 8
 """Tokens of the text, and how many of them at its end are changed."""
 BLOCKED = (5, 6, 11)
 EXACT, OF_EFFECT = 1e-4, 0.25
-"""Largest difference in float32, relative to the largest state; in half precision, relative to the
-effect of blocking."""
+"""Largest difference in float32; in half precision, relative to the effect of the deletion. See
+`_distance`."""
 
 States = dict[str, torch.Tensor]
 """Site → float32 [layers, tokens, width]."""
@@ -33,58 +33,52 @@ def check(loaded: Loaded, where: object) -> float | None:
         AnchorscopeError: A test fails. The error says which.
     """
     ids = torch.arange(LENGTH) * 7 % (families.embedded(loaded.model) - 1)
-    other = torch.cat([ids[:-CHANGED], ids[-CHANGED:] + 1])
-    clean, changed = (states(loaded, some, range(LENGTH)) for some in (ids, other))
+    clean = states(loaded, ids, range(LENGTH))
     width = clean["resid"].shape[-1]
     for site, of_site in clean.items():
         if of_site.shape[-1] != width:
             what = f"`{site}` has the width {of_site.shape[-1]}, the residual stream {width}"
             raise _unfit(what, where)
+    left = [place for place in range(LENGTH) if place not in BLOCKED]
+    deleted = states(loaded, ids, left)
+    is_exact = loaded.model.dtype == torch.float32
+    most = EXACT if is_exact else OF_EFFECT * _distance(loaded, deleted, _cut(clean, left))
     before = slice(LENGTH - CHANGED)
-    if (off := _distance(_cut(changed, before), _cut(clean, before))) > _noise(loaded):
+    other = torch.cat([ids[before], ids[-CHANGED:] + 1])
+    changed = _cut(states(loaded, other, range(LENGTH)), before)
+    if (off := _distance(loaded, changed, _cut(clean, before))) > most:
         raise _unfit(f"its states change by {off:.0e} when later tokens change", where)
-    _check_logits(loaded, ids, where)
+    if (off := _distance(loaded, *_logits(loaded, ids))) > most:
+        raise _unfit(f"its logits differ by {off:.0e} from those of its LM head", where)
     if not loaded.attends:
         return None
-    _check_cache(loaded, ids, clean, where)
-    return _check_deletion(loaded, ids, clean, where)
+    later = _cut(clean, slice(CHANGED, None))
+    if (off := _distance(loaded, _after_cache(loaded, ids, where), later)) > most:
+        raise _unfit(f"its states change by {off:.0e} if keys and values are reused", where)
+    blocked = _cut(states(loaded, ids, range(LENGTH), masked=True), left)
+    if (off := _distance(loaded, deleted, blocked)) > most:
+        what = f"deleting tokens and blocking attention to them differ by {off:.0e}"
+        raise _unfit(what, where)
+    return off
 
 
 @torch.inference_mode()
-def _check_logits(loaded: Loaded, ids: torch.Tensor, where: object) -> None:
-    """Refuse a model whose logits are not those that `families.logits` computes."""
+def _logits(loaded: Loaded, ids: torch.Tensor) -> tuple[States, States]:
+    """Return the logits that `families.logits` computes, and those of the whole model."""
     call: Any = loaded.model
     arguments = cache.padded([ids.tolist()], [range(LENGTH)], LENGTH, loaded.device)
     expected = call(**arguments, use_cache=False).logits[0].float().cpu()
     last = families.base(loaded.model)(**arguments, use_cache=False).last_hidden_state[0]
-    found = families.logits(loaded.model, last).cpu()
-    if (off := _distance({"": found}, {"": expected})) > 10 * _noise(loaded):
-        raise _unfit(f"its logits differ by {off:.0e} from those of its LM head", where)
+    return {"": families.logits(loaded.model, last).cpu()}, {"": expected}
 
 
-def _check_cache(loaded: Loaded, ids: torch.Tensor, clean: States, where: object) -> None:
-    """Refuse a model whose states change if the text's beginning is read from a cache."""
+def _after_cache(loaded: Loaded, ids: torch.Tensor, where: object) -> States:
+    """Return the states of the later tokens if the text's beginning is read from a cache."""
     try:
-        found = states(loaded, ids, range(LENGTH), first=CHANGED)
+        return states(loaded, ids, range(LENGTH), first=CHANGED)
     except Exception as error:  # each family has a cache of its own
         what = f"its keys and values cannot be reused ({type(error).__name__}: {error})"
         raise _unfit(what, where) from error
-    later = slice(CHANGED, None)
-    if (off := _distance(found, _cut(clean, later))) > _noise(loaded):
-        raise _unfit(f"its states change by {off:.0e} if keys and values are reused", where)
-
-
-def _check_deletion(loaded: Loaded, ids: torch.Tensor, clean: States, where: object) -> float:
-    left = [place for place in range(LENGTH) if place not in BLOCKED]
-    deleted = states(loaded, ids, left)
-    blocked = _cut(states(loaded, ids, range(LENGTH), masked=True), left)
-    most = EXACT
-    if loaded.model.dtype != torch.float32:
-        most = OF_EFFECT * _distance(blocked, _cut(clean, left))
-    if (off := _distance(deleted, blocked)) > most:
-        what = f"deleting tokens and blocking attention to them differ by {off:.0e}"
-        raise _unfit(what, where)
-    return off
 
 
 def mask(
@@ -148,15 +142,16 @@ def _cut(found: States, tokens: Any) -> States:
     return {site: of_site[:, tokens] for site, of_site in found.items()}
 
 
-def _noise(loaded: Loaded) -> float:
-    """Return the largest distance that rounding causes."""
-    return EXACT if loaded.model.dtype == torch.float32 else 0.05
+def _distance(loaded: Loaded, one: States, other: States) -> float:
+    """Return the largest difference, relative to the largest state of its site.
 
-
-def _distance(one: States, other: States) -> float:
-    """Return the largest difference, relative to the largest state of its site."""
-    pairs = ((one[site], other[site]) for site in one)
-    return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
+    In half precision, where rounding can send a token to another expert, return the norm of all
+    differences, relative to the norm of all states of the site.
+    """
+    pairs = [(one[site] - other[site], other[site]) for site in one]
+    if loaded.model.dtype == torch.float32:
+        return max(float(off.abs().max() / of.abs().max()) for off, of in pairs)
+    return max(float(off.norm() / of.norm()) for off, of in pairs)
 
 
 def _unfit(what: str, where: object) -> AnchorscopeError:

@@ -60,7 +60,7 @@ def test_a_deletion_equals_a_mask_where_a_mask_can_block_tokens(family: str) -> 
     assert off is not None and off < 2e-5
     blocked = fitness.states(loaded, torch.arange(24) * 7 % 190, range(24), masked=True)
     clean = fitness.states(loaded, torch.arange(24) * 7 % 190, range(24))
-    assert fitness._distance(blocked, clean) > 100 * 1e-4
+    assert fitness._distance(loaded, blocked, clean) > 100 * 1e-4
 
 
 @pytest.mark.parametrize("family", HYBRID)
@@ -70,7 +70,7 @@ def test_in_recurrent_layers_a_mask_does_not_block_what_a_deletion_removes(famil
     ids = torch.arange(24) * 7 % 190
     left = [place for place in range(24) if place not in fitness.BLOCKED]
     masked = fitness._cut(fitness.states(loaded, ids, range(24), masked=True), left)
-    assert fitness._distance(fitness.states(loaded, ids, left), masked) > 100 * 1e-4
+    assert fitness._distance(loaded, fitness.states(loaded, ids, left), masked) > 100 * 1e-4
 
 
 @pytest.mark.parametrize("family", ["llama", "mixtral", "qwen3_moe", *HYBRID, *RECURRENT])
@@ -183,6 +183,12 @@ def test_in_bfloat16_deletion_adds_no_noise() -> None:
     (by_deletion, by_mask), (truth, _) = effects(half), effects(exact)
     deletion, mask = ((one - truth).norm() for one in (by_deletion, by_mask))
     assert deletion < 1.5 * mask and deletion < truth.norm()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("family", ["llama", "gemma4_text", "mixtral", "qwen3_moe", "jamba"])
+def test_rounding_in_half_precision_refuses_no_model(family: str, dtype: str) -> None:
+    fitness.check(built(family, dtype), family)
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral"])
