@@ -105,6 +105,14 @@ def before_run():
         sys.exit(f"error: {error}")
 
 
+def without_a_job():
+    """Refuse finished products that do not fit the config, where `before_run` is not called."""
+    try:
+        around.check_made(workflow, cfg.most_dropped)
+    except AnchorscopeError as error:
+        sys.exit(f"error: {error}")
+
+
 def after_run():
     """Print the paths of pictures, paragraphs for a paper and report, below Snakemake's output."""
     jobs = list(workflow.dag.jobs)
@@ -132,6 +140,7 @@ def after_failure():
 
 if workflow.modifier.is_main_snakefile() and workflow.is_main_process:
     resume.end_on_interrupt(end_jobs=on_this_machine)
+    around.if_nothing_to_do(without_a_job)
 
 
 onstart:

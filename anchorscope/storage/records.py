@@ -15,6 +15,8 @@ ORDER = {rule: rank for rank, rule in enumerate(RULES)}
 """Rule that counts samples → its place in the order in which rules run."""
 MAKE_NUMBERS = (*ORDER, "experiment_measure", "p_true", "detection_scores")
 """Rules whose settings change numbers."""
+SHOW_NUMBERS = frozenset(("picture", "calibration_figure", "methods", "report_page"))
+"""Rules whose products only show numbers that other rules made."""
 METHOD = dict.fromkeys((
     *MAKE_NUMBERS, "null_world", "table", "experiment_table", "detection_cell",
     "detection_transfer", "detector",
@@ -78,6 +80,17 @@ def _by_dotted_key(settings: Mapping[str, Any], prefix: str = "") -> dict[str, A
         else:
             flat[f"{prefix}{name}"] = value
     return flat
+
+
+def check_inputs(inputs: Iterable[str | Path], most: float) -> None:
+    """Apply `check_drops` to all stages that lead to each of a job's inputs.
+
+    Raises:
+        AnchorscopeError: See `check_drops` and `funnel`.
+    """
+    for path in inputs:
+        if beside(path).is_file():
+            check_drops(funnel(path), most, path)
 
 
 def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object) -> None:

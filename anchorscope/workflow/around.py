@@ -1,10 +1,11 @@
 """Checks before a run's first job, and explanations of failed jobs at the end of the run."""
 
+import logging
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from typing import Any
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import loading
 from anchorscope.storage import locks, partial
-from anchorscope.storage.errors import AnchorscopeError, of_the_disk, stale
+from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.storage.provenance import beside, made_with
-from anchorscope.storage.records import MAKE_NUMBERS
+from anchorscope.storage.records import SHOW_NUMBERS, check_inputs
 from anchorscope.workflow import resume
 from anchorscope.workflow.jobs import prepared
 from anchorscope.workflow.resources import activation_bytes
@@ -43,7 +44,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     jobs = list(workflow.dag.needrun_jobs())
     refuse_held(jobs)
     check_sources(jobs)
-    check_made(workflow.dag)
+    check_made(workflow, config.most_dropped)
     cells = [job.wildcards for job in jobs if job.rule.name == "activations"]
     if cells:  # old activations are deleted only after the new ones are made
         sizes = [activation_bytes(studies[w.root].config, w.model, w.dataset) for w in cells]
@@ -51,18 +52,52 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
 
 
-def check_made(dag: Any) -> None:
-    """Refuse products made with other settings. Without `.snakemake`, Snakemake would use them.
+def if_nothing_to_do(check: Callable[[], None]) -> None:
+    """Call `check` when Snakemake finds nothing to do, also in a dry run.
+
+    Snakemake has no hook for this: it calls `onstart` only before a job. But it logs a message.
+    """
+    from snakemake.common import NOTHING_TO_BE_DONE_MSG
+
+    def watch(record: logging.LogRecord) -> bool:
+        if record.msg == NOTHING_TO_BE_DONE_MSG:
+            check()
+        return True
+
+    logging.getLogger("snakemake.logging").addFilter(watch)
+
+
+def check_made(workflow: Any, most_dropped: float) -> None:
+    """Refuse products that do not fit the config and are not made again.
+
+    Snakemake keeps such products with `rerun-triggers: [mtime]`, after `--touch`, and if it has no
+    record of them (without `.snakemake`). Jobs check `most_dropped` in `stage`; this function
+    checks it for products whose jobs do not run.
 
     Raises:
-        AnchorscopeError: A job that is not run again has other settings than its product's record.
+        AnchorscopeError: A kept product was made with other settings or source files than the
+            config has now, or was made from fewer samples than `most_dropped` allows.
     """
-    planned = set(dag.needrun_jobs())
-    for job in (one for one in dag.jobs if one.rule.name in MAKE_NUMBERS and one not in planned):
-        product = job.output[0]
-        if beside(product).is_file() and not made_with(product, job.params):
-            what = "this file or folder was made with other settings than the config has now"
-            raise stale(what, product, str(product))
+    made_again = () if workflow.touch else set(workflow.dag.needrun_jobs())
+    kept = [job for job in workflow.dag.jobs if job not in made_again and job.output]
+    recorded = [job for job in kept if beside(job.output[0]).is_file()]
+    of_numbers = [job for job in recorded if job.rule.name not in SHOW_NUMBERS]
+    if changed := [job for job in of_numbers if not made_with(job.output[0], job.params)]:
+        raise _made_otherwise(changed)
+    check_inputs({str(path) for job in kept for path in job.input}, most_dropped)
+
+
+def _made_otherwise(jobs: Iterable[Any]) -> AnchorscopeError:
+    """Return the error for products of `jobs`, which were made with other settings."""
+    products = sorted(str(job.output[0]) for job in jobs)
+    rules = sorted({job.rule.name for job in jobs})
+    what = "products were made with other settings or source files than the config has now"
+    where = f"{', '.join(products[:3])}{f' and {n} more' if (n := len(products) - 3) > 0 else ''}"
+    do = (
+        f"add `--forcerun {' '.join(rules)}` to make them again, without `--touch`; remove "
+        "`rerun-triggers` from your Snakemake profile, if it is set"
+    )
+    return AnchorscopeError(what, where, do, see="stale-product")
 
 
 def drop_forced(workflow: Any) -> None:

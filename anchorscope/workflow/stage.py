@@ -13,7 +13,7 @@ from anchorscope.storage import locks, partial, provenance
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.storage.progress import Lines, Progress
 from anchorscope.storage.provenance import beside
-from anchorscope.storage.records import check_drops, funnel
+from anchorscope.storage.records import check_inputs
 
 log = logging.getLogger("anchorscope")
 
@@ -44,9 +44,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         inputs = list(getattr(snakemake, "input", ()))
         config = getattr(snakemake, "config", {})
         most = config.get("most_dropped", 0.5)
-        for path in inputs:
-            if beside(path).is_file():
-                check_drops(funnel(path), float(most), path)  # YAML reads 5e-1 as text
+        check_inputs(inputs, float(most))  # YAML reads 5e-1 as text
         named = dict(snakemake.wildcards.items())
         named.pop("root", None)
         Progress.job = " ".join([snakemake.rule, *named.values()])

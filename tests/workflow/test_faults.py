@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from workflow import TOKEN, Workspace, said
 
+from anchorscope.storage import provenance
+from anchorscope.storage.files import write_json
 from anchorscope.storage.records import METHOD
 
 CELL = "tiny-llama/tiny-world"
@@ -140,6 +142,46 @@ def test_products_of_an_older_method_are_made_again(tiny_run, tmp_path):
     planned = clone.planned("tiny").keys()
     assert {"scores", "delta_p", "table", "picture"} <= planned
     assert not planned & {"dataset", "answers", "activations"}
+
+
+OTHERWISE = {
+    "--forcerun activations dataset delta_p prompts scores`": {"seed": 1},
+    "--forcerun scores`": {"probe": {"scoring": "published"}},
+    "--forcerun answers`": {"no_answer": "wrong"},
+    "--forcerun delta_p table`": {"bootstrap": {"draws": 150, "level": 0.9}},
+    "--forcerun model`": {"models": {"tiny-llama": {"train": {"steps": 449}}}},
+    "1 of 113 at dataset (no answers 1)": {"most_dropped": 0.005},
+}
+"""What the error says → settings that do not fit the products of the tiny run."""
+
+
+def test_products_that_do_not_fit_the_config_are_refused_if_snakemake_finds_nothing_to_do(
+    tiny_run, tmp_path
+):
+    clone = tiny_run.copy(tmp_path / "clone")
+    questions = clone.results / "data/tiny-world.parquet"
+    lost = {"counts": {"in": 113, "kept": 112, "dropped": {"no answers": 1}}}
+    write_json(provenance.read(questions) | lost, provenance.beside(questions))
+    by_time = ("tiny", "--rerun-triggers", "mtime", "--quiet", "all")
+    for says, change in OTHERWISE.items():
+        done = clone.run(*by_time, change=change)
+        assert done.returncode == 1 and says in done.stderr, done.stderr
+    assert clone.run("-n", *by_time, change=change).returncode == 1
+    said(clone.run(*by_time))
+
+
+def test_products_of_other_settings_are_not_touched_and_a_touched_run_is_done_again(
+    tiny_run, tmp_path
+):
+    clone, change = tiny_run.copy(tmp_path / "clone"), {"bootstrap": {"draws": 150}}
+    before = (clone.root / TABLE).read_bytes()
+    touched = clone.run("tiny", "--touch", change=change)
+    assert touched.returncode == 1 and "--forcerun delta_p" in touched.stderr
+    said(clone.run("tiny", "--touch"))
+    by_time = ("tiny", "--rerun-triggers", "mtime", "--forcerun", "delta_p")
+    said(clone.run(*by_time, change=change))
+    assert (clone.root / TABLE).read_bytes() != before
+    assert clone.planned("tiny", change=change) == {}
 
 
 def test_products_of_other_settings_are_refused_if_snakemakes_own_records_are_missing(
