@@ -261,7 +261,8 @@ def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
     """Return float32 logits [n, vocabulary] of `states` [n, width], taken after the final norm."""
     head: Any = model.get_output_embeddings()
     # Contiguous for speed: on a CPU, a bfloat16 head took over a minute for a slice of a batch.
-    found = head(states.contiguous().to(head.weight.device)).float()
+    # Some models keep a residual stream of float32 in half precision.
+    found = head(states.contiguous().to(head.weight.device, head.weight.dtype)).float()
     config = model.config
     # Some models scale or limit their logits before the softmax.
     found = found * (getattr(config, "logit_scale", None) or 1)

@@ -185,14 +185,8 @@ def test_in_bfloat16_deletion_adds_no_noise() -> None:
     assert deletion < 1.5 * mask and deletion < truth.norm()
 
 
-def test_a_dtype_that_a_family_cannot_pass_is_an_error_with_advice() -> None:
-    with pytest.raises(AnchorscopeError, match="short text in torch.bfloat16") as caught:
-        fitness.check(built("mamba", "bfloat16"), "mamba")
-    assert "float32" in caught.value.do
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("family", ["llama", "gemma4_text", "mixtral", "qwen3_moe", "jamba"])
+@pytest.mark.parametrize("family", ["llama", "gemma4_text", "mixtral", "qwen3_moe", "mamba"])
 def test_rounding_in_half_precision_refuses_no_model(family: str, dtype: str) -> None:
     fitness.check(built(family, dtype), family)
 
