@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from safetensors.numpy import save_file
 from anchorscope.storage.errors import AnchorscopeError
 
 WHOLE = 16 * 2**20
-"""Maximum size in bytes of files whose whole content is hashed, see `state_of`."""
-HEADER = 2**20
+"""Size in bytes of the largest files that `digest` always reads."""
+DIGESTS = Path(".snakemake", "anchorscope", "digests")
+"""Folder of the digests of larger files, which all jobs of a run share."""
 
 
 @contextmanager
@@ -149,27 +150,34 @@ def digest(paths: Iterable[str | Path]) -> str:
     """Return one SHA-256 over the contents, sizes and names (without folders) of all files."""
     whole = hashlib.sha256()
     for path in map(Path, paths):
-        with path.open("rb") as opened:
-            content = hashlib.file_digest(opened, "sha256").hexdigest()
-        whole.update(f"{path.name} {path.stat().st_size} {content}\n".encode())
+        whole.update(f"{path.name} {path.stat().st_size} {_content(path)}\n".encode())
     return whole.hexdigest()
 
 
-def state_of(paths: Iterable[str | Path]) -> str:
-    """Hash local files. The hash changes if a file is replaced, even by one with an older date.
+def _content(path: Path) -> str:
+    """Return the SHA-256 of a file. That of a large file is kept in `DIGESTS` and used again.
 
-    The whole content of files of up to 16 MiB is hashed. For larger files, the hash covers size,
-    time of the last change, and first MiB (Safetensors and GGUF files start with a header).
+    It is computed anew if the file has another inode, size or time of change (ctime) than before.
+    Unlike the time of modification, a program cannot choose the time of change.
     """
-    whole = hashlib.sha256()
-    for path in map(Path, paths):
-        found = path.stat()
-        small = found.st_size <= WHOLE
-        with path.open("rb") as file:
-            content = hashlib.sha256(file.read(WHOLE if small else HEADER)).hexdigest()
-        changed = "" if small else found.st_mtime_ns
-        whole.update(f"{path.name} {found.st_size} {changed} {content}\n".encode())
-    return whole.hexdigest()[:16]
+    found = path.stat()  # before reading, so that a later change is noticed
+    if found.st_size <= WHOLE:
+        return _sha256(path)
+    kept = DIGESTS / f"{hashlib.sha256(bytes(path.resolve())).hexdigest()}.json"
+    state = [found.st_ino, found.st_size, found.st_ctime_ns]
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        before = json.loads(kept.read_text(encoding="utf-8"))
+        if before["state"] == state:
+            return str(before["sha256"])
+    content = _sha256(path)
+    with suppress(OSError):
+        write_json({"state": state, "sha256": content}, kept)
+    return content
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def check_ids(table: pd.DataFrame, name: str = "answers") -> None:

@@ -20,8 +20,8 @@ from anchorscope.storage.errors import redacted
 from anchorscope.storage.files import read_json, readable, write_json
 from anchorscope.storage.identity import identity as identity_of
 
-PLACES = frozenset(("local", "file", "path", "on_disk"))
-"""Settings that say where or how files are stored. Identities use digests of content instead."""
+PLACES = frozenset(("local", "file", "path"))
+"""Settings that say where files are stored. Identities use digests of content instead."""
 
 STARTED = time.perf_counter()
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")

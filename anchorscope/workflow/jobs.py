@@ -6,15 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.storage import provenance
 from anchorscope.storage.errors import stale
-from anchorscope.storage.files import (
-    digest,
-    read_json,
-    state_of,
-    write_parquet,
-    write_parquet_parts,
-)
+from anchorscope.storage.files import digest, read_json, write_parquet, write_parquet_parts
 from anchorscope.workflow.devices import best_device
 
 if TYPE_CHECKING:
@@ -51,12 +44,10 @@ def model_of(snakemake: Any, attention: str | None = None) -> tuple[dict[str, An
     chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
     chosen["parts"] = located.get("parts")
     device = device_of(snakemake)
-    if located.get("source") == "local":
-        files = parts(located["path"])
-        before = provenance.read(snakemake.input.model)["settings"].get("on_disk")
-        if state_of(files) != before and digest(files) != located["revision"]:
-            what = "the model's files have changed since they were located"
-            raise stale(what, located["path"], snakemake.input.model)
+    on_disk = located.get("content", located["revision"])
+    if located["source"] in ("local", "trained") and digest(parts(located["path"])) != on_disk:
+        what = "the model's files have changed since they were located"
+        raise stale(what, located["path"], snakemake.input.model)
     return located, load(located["path"], **chosen, device=device, attention=attention)
 
 

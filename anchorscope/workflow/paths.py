@@ -12,7 +12,7 @@ from anchorscope.figures.figure_view import View
 from anchorscope.models.loading import fits, parts
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import digest, state_of
+from anchorscope.storage.files import digest
 from anchorscope.workflow import studies
 from anchorscope.workflow.pictures import pictures
 
@@ -186,19 +186,19 @@ class Paths:
             return [source]
 
     def rows_on_disk(self, wildcards: Any) -> str | None:
-        """Hash the files that a dataset's rows and examples are read from, see `files.state_of`."""
-        return _state_of([*self.local_rows(wildcards), *self.few_shot_file(wildcards)])
+        """Return the digest of the files that a dataset's rows and examples are read from."""
+        return _digest_of([*self.local_rows(wildcards), *self.few_shot_file(wildcards)])
 
     def model_on_disk(self, wildcards: Any) -> str | None:
-        """Hash a local model's files (see `files.state_of`), or the recipe of a trained model."""
+        """Return the digest of a local model's files, or the recipe of a trained model."""
         entry = self.config.models[wildcards.model]
         if entry.local:
-            return _state_of(parts(entry.local))
+            return _digest_of(parts(entry.local))
         return self.config.recipe_hash(wildcards.model) if entry.train else None
 
     def scores_on_disk(self, wildcards: Any) -> str | None:
-        """Hash the files of scores that the user gives for a cell, see `files.state_of`."""
-        return _state_of(self.given_scores(wildcards))
+        """Return the digest of the files of scores that the user gives for a cell."""
+        return _digest_of(self.given_scores(wildcards))
 
     def few_shot_file(self, wildcards: Any) -> list[str]:
         """Return the file of examples, in this folder or in the project's folder."""
@@ -245,10 +245,10 @@ class Paths:
         return digest([self.words, Path(self.resources, "report/references.bib")])[:12]
 
 
-def _state_of(files: Sequence[str | Path]) -> str | None:
+def _digest_of(files: Sequence[str | Path]) -> str | None:
     """Hash files. Return None if there are none or one cannot be read (the job reports it)."""
     try:
-        return state_of(files) if files else None
+        return digest(files) if files else None
     except OSError:
         return None
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from workflow import Workspace
 
-from anchorscope.storage.files import HEADER, WHOLE, state_of
+from anchorscope.storage import files
+from anchorscope.storage.files import WHOLE, digest
 
 TARGETS = ("results/data/mine.parquet", "results/models/mine.json")
 DAY = 86_400 * 10**9
@@ -55,15 +56,75 @@ def test_older_files_and_a_moved_link_are_noticed_and_files_put_back_are_not(
     assert clone.planned(*TARGETS, change=change) == {}
 
 
-@pytest.mark.parametrize("differs", ["nothing", "time", "size", "header"])
-def test_a_large_file_counts_with_its_size_time_and_header(tmp_path: Path, differs: str) -> None:
-    path, other = tmp_path / "one/x.safetensors", tmp_path / "other/x.safetensors"
-    for at in (path, other):
-        at.parent.mkdir()
-        with at.open("wb") as file:
-            file.truncate(WHOLE + 1 + (at == other and differs == "size"))
-            file.seek(HEADER - 1)
-            file.write(b"x" if at == other and differs == "header" else b"y")
-        seconds = 1 + (at == other and differs == "time")
-        os.utime(at, (seconds, seconds))
-    assert (state_of([path]) == state_of([other])) == (differs == "nothing")
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file whose digest is kept, in a folder where a run keeps digests."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "x.safetensors"
+    with path.open("wb") as file:
+        file.truncate(WHOLE + 1)
+    return path
+
+
+def overwrite(path: Path) -> None:
+    """Change the last byte, in place."""
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"y")
+
+
+def replace(path: Path) -> None:
+    """Move a changed copy to the file's place."""
+    other = Path(shutil.copy2(path, path.with_name("other")))
+    overwrite(other)
+    other.replace(path)
+
+
+@pytest.mark.parametrize("change", [overwrite, replace])
+def test_a_large_file_changed_at_its_end_is_noticed_though_size_header_and_time_are_as_before(
+    large: Path, change: Callable[[Path], None]
+) -> None:
+    before, times = digest([large]), large.stat()
+    change(large)
+    os.utime(large, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (large.stat().st_size, large.stat().st_mtime_ns) == (times.st_size, times.st_mtime_ns)
+    assert digest([large]) != before
+
+
+def test_a_large_file_is_read_again_only_if_it_may_have_changed_and_its_content_decides(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    hashed = files._sha256
+    monkeypatch.setattr(files, "_sha256", lambda path: read.append(path) or hashed(path))
+    before = digest([large])
+    assert digest([large]) == before and len(read) == 1
+    large.touch()
+    copy = shutil.copy(large, large.with_name("copy"))
+    os.replace(copy, large)
+    assert digest([large]) == before == digest([large]) and len(read) == 2
+    for kept in Path(files.DIGESTS).iterdir():
+        kept.write_text("[]", encoding="utf-8")
+    assert digest([large]) == before and len(read) == 3
+
+
+def test_a_checkpoint_merged_anew_is_located_anew_and_one_that_was_touched_is_not(
+    fresh: Workspace, checkpoint: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Whatever the user's profile lets Snakemake look at, old and new weights do not mix."""
+    clone, folder = fresh.copy(tmp_path / "clone"), tmp_path / "model"
+    shutil.copytree(checkpoint("llama"), folder)
+    weights = folder / "model.safetensors"
+    with (clone.root / "anchorscope/storage/files.py").open("a", encoding="utf-8") as library:
+        library.write("\n\nWHOLE = 1000\n")
+    change = {"models": {"mine": {"local": str(folder), "dtype": "float32", "prompt": "plain"}}}
+    located = "results/models/mine.json"
+    clone.build(located, change=change)
+    times = weights.stat()
+    weights.touch()
+    assert clone.planned(located, change=change) == {}
+    overwrite(weights)
+    os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert clone.planned(located, change=change) == {"model": 1}
+    refused = clone.run(located, "--rerun-triggers", "mtime", change=change)
+    assert refused.returncode == 1 and "--forcerun model`" in refused.stderr, refused.stderr

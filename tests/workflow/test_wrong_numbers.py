@@ -17,7 +17,7 @@ from anchorscope.questions import prompts, questions
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import digest, state_of, write_json
+from anchorscope.storage.files import digest, write_json
 from anchorscope.storage.records import check_drops, funnel
 from anchorscope.workflow import jobs
 from anchorscope.workflow.stage import stage
@@ -199,12 +199,14 @@ def test_a_label_that_is_none_is_named(label):
     assert len(samples.kept(said.assign(dropped=said["id"].where(said["id"] == "id 3", None)))) == 5
 
 
-def test_a_checkpoint_that_changes_during_a_run_is_refused(checkpoint, tmp_path):
+@pytest.mark.parametrize("kind", ["local", "trained"])
+def test_a_checkpoint_that_changes_during_a_run_is_refused(checkpoint, tmp_path, kind):
     folder = shutil.copytree(checkpoint("llama"), tmp_path / "checkpoint")
     located = tmp_path / "model.json"
-    was = {"path": str(folder), "source": "local", "revision": digest(parts(folder))}
+    was = {"path": str(folder), "source": kind, "revision": digest(parts(folder))}
+    if kind == "trained":
+        was |= {"revision": "its recipe", "content": was["revision"]}
     write_json(was, located)
-    provenance.record(located, identity="", settings={"on_disk": state_of(parts(folder))})
     snakemake = SimpleNamespace(
         input=SimpleNamespace(model=located),
         params={"dtype": "float32", "batch_tokens": None},
