@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
@@ -29,12 +32,15 @@ def atomic(path: str | Path) -> Iterator[Path]:
     """Yield the path of a draft, which replaces `path` when the block ends without an error.
 
     The block may make a file or a folder at the draft's path. If it raises, the draft is removed,
-    and `path` stays as it was.
+    and `path` stays as it was. Each process has its own draft. So `path` is whole also if several
+    processes write it; the last one to end counts.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
-    _remove(draft)
+    for number, left in _drafts_here(path):
+        if number == os.getpid() or not psutil.pid_exists(number):
+            _remove(left)
+    draft = path.with_name(f".{path.name}.{os.getpid()}@{platform.node()}.draft")
     try:
         yield draft
         if draft.is_dir():
@@ -45,6 +51,14 @@ def atomic(path: str | Path) -> Iterator[Path]:
         draft.replace(path)
     finally:
         _remove(draft)
+
+
+def _drafts_here(path: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the drafts of `path` that processes on this machine made, after the process's id."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.(\d+)@{re.escape(platform.node())}\.draft")
+    for other in path.parent.iterdir():
+        if found := name.fullmatch(other.name):
+            yield int(found[1]), other
 
 
 def _apply_umask(files: Iterable[Path]) -> None:

@@ -1,22 +1,37 @@
-"""Locks of long jobs, so that no two processes make the same product at the same time.
+"""Locks of long jobs, which show that a job is running.
 
-Snakemake's lock belongs to a run. It does not cover a job that outlives its run, and the end of one
-run removes the locks of all runs. So each job holds a lock of its own, in the file
-`<root>/.partial/<product>.lock`. The operating system releases this lock when the process ends.
+Products are whole without locks, since each process writes its own draft (`files.atomic`). But
+Snakemake deletes the products of a job that it is about to run, and its own lock covers neither a
+job that outlives its run nor a run in another folder with the same `results`. So each job holds a
+lock: a new run sees it and is refused (`around.refuse_held`). If two runs start at the same time,
+the second job waits and need not do the work again.
+
+A lock is on the file `<root>/.partial/<product>.lock`. The operating system releases it when the
+process ends. Some network disks have no locks.
 """
 
 import fcntl
 import logging
 import os
 import platform
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from anchorscope.storage.partial import waiting
 
 log = logging.getLogger(__name__)
+
+
+def work(folder: str | Path) -> bool:
+    """Return whether files in a folder can be locked."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
 
 
 def path_of(root: str | Path, product: str | Path) -> Path:
@@ -39,38 +54,24 @@ def holder(root: str | Path, product: str | Path) -> str | None:
 def held(root: str | Path, product: str | Path) -> Iterator[bool]:
     """Hold the lock of a product, and wait while another process holds it.
 
-    On a file system without locks, no lock is held.
+    On a disk without locks (see `work`), no lock is held.
 
     Yields:
         Whether another process held the lock before.
     """
     path = path_of(root, product)
     path.parent.mkdir(parents=True, exist_ok=True)
-    other = holder(root, product)
-    if other is not None:
-        log.info("waiting for %s, which is making %s", other, product)
-    file = _locked(path)
-    try:
-        yield other is not None
-    finally:
-        # Remove the file before releasing it: a waiting process then sees this and makes a new one.
-        path.unlink(missing_ok=True)
-        file.close()
-
-
-def _locked(path: Path) -> IO[str]:
-    """Open the file at `path`, lock it, and write the holder into it."""
-    while True:
-        file = path.open("a+", encoding="utf-8")
+    other = None
+    with path.open("a+", encoding="utf-8") as file:
         try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            other = holder(root, product) or "another process"
+            log.info("waiting for %s, which is making %s", other, product)
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
             log.info("%s cannot be locked: %s", path, error)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                break
-        file.close()  # its last holder has removed it
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {platform.node()}\n")
-    file.flush()
-    return file
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}\n")
+        file.flush()
+        yield other is not None

@@ -66,7 +66,8 @@ def publish(folder: Path, product: str | Path) -> None:
     """
     with atomic(product) as draft:
         try:
-            shutil.copytree(folder, draft, copy_function=os.link)
+            drafts = shutil.ignore_patterns("*.draft")  # of processes that were killed
+            shutil.copytree(folder, draft, copy_function=os.link, ignore=drafts)
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
             folder.rename(draft)

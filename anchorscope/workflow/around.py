@@ -38,6 +38,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
             products made with other settings would be used.
     """
     check_writable(config.results)
+    warn_without_locks(config.results)
     if on_a_cluster(workflow):
         refuse_arrays(workflow.executor_settings)
         resume.refuse_orphans(Path.cwd())
@@ -215,6 +216,15 @@ def check_writable(folder: str | Path) -> None:
             what, do = disk_error.what, disk_error.do
             raise AnchorscopeError(what, existing, do, see=disk_error.see) from None
         raise
+
+
+def warn_without_locks(folder: str | Path) -> None:
+    """Say so if `folder` is on a disk without locks, where `refuse_held` finds nothing."""
+    existing = _existing(folder)
+    if not locks.work(existing):
+        what = "files on this disk cannot be locked, so Anchorscope does not see other runs"
+        do = "start no other run with the same `results` until this one has ended"
+        print(f"warning: {AnchorscopeError(what, existing, do, see='no-locks')}", file=sys.stderr)
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:

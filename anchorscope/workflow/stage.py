@@ -34,9 +34,10 @@ def stage(snakemake: Any) -> Iterator[None]:
     """Log to the rule's log file and the terminal, check the inputs, and report errors.
 
     Inputs are refused if the share of dropped samples is above `most_dropped`. An
-    AnchorscopeError is printed without a traceback and ends the job with exit code 1. Any other
-    error is a bug, is printed with its traceback, and ends the job with exit code 2. A job that
-    makes a checkpoint or a product of a cell holds the product's lock, see `storage.locks`.
+    AnchorscopeError, or any error after an input was deleted, is printed without a traceback and
+    ends the job with exit code 1. Any other error is a bug, is printed with its traceback, and ends
+    the job with exit code 2. A job that makes a checkpoint or a product of a cell holds the
+    product's lock, see `storage.locks`.
     """
     gc.set_threshold(100_000)  # at 700, collection takes a fifth of the time of loading torch
     _log_to(*snakemake.log[:1])
@@ -56,7 +57,8 @@ def stage(snakemake: Any) -> Iterator[None]:
         log.info("interrupted: %s", job_of(snakemake))
         raise SystemExit(130) from None
     except Exception as error:
-        user_error = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
+        known = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
+        user_error = _of_lost_inputs(snakemake) or known
         if user_error is None:
             log.exception("anchorscope failed in %s", job_of(snakemake))
             raise SystemExit(2) from None
@@ -64,6 +66,16 @@ def stage(snakemake: Any) -> Iterator[None]:
         raise SystemExit(1) from None
     finally:
         Progress.job = ""
+
+
+def _of_lost_inputs(snakemake: Any) -> AnchorscopeError | None:
+    """Return the error for inputs that were deleted while the job ran, or None if all exist."""
+    lost = [str(path) for path in getattr(snakemake, "input", ()) if not Path(path).exists()]
+    if not lost:
+        return None
+    what = "an input was deleted while this job ran; another run does this to make it again"
+    do = "let only one run at a time use these `results`, and run the same command again"
+    return AnchorscopeError(what, ", ".join(lost), do, see="still-running")
 
 
 def root_of_lock(job: Any) -> str | None:

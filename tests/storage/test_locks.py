@@ -1,10 +1,12 @@
 """The lock of a cell's job: held by one process, named while it lives, gone when it dies."""
 
+import errno
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -55,7 +57,6 @@ def test_a_lock_names_its_process(tmp_path, product):
         assert str(locks.holder(tmp_path, product)).startswith("process ")
         assert locks.holder(tmp_path, product.with_name("d2")) is None
     assert locks.holder(tmp_path, product) is None
-    assert not locks.path_of(tmp_path, product).exists()
 
 
 def test_a_killed_process_holds_nothing(tmp_path, product, hold):
@@ -80,4 +81,12 @@ def test_the_next_ones_wait_and_hold_it_one_after_the_other(tmp_path, product, h
     assert [said(other) for other in others] == ["True", "True"]
     assert all(other.wait() == 0 for other in others)
     assert time.monotonic() - begin >= 1.0
-    assert not locks.path_of(tmp_path, product).exists()
+
+
+def test_a_disk_without_locks_is_known_and_holds_up_no_job(tmp_path, product, monkeypatch):
+    assert locks.work(tmp_path)
+    no_locks = OSError(errno.ENOLCK, "No locks available")
+    monkeypatch.setattr(locks.fcntl, "flock", Mock(side_effect=no_locks))
+    assert not locks.work(tmp_path)
+    with locks.held(tmp_path, product) as waited, locks.held(tmp_path, product) as too:
+        assert (waited, too) == (False, False) and locks.holder(tmp_path, product) is None

@@ -79,11 +79,13 @@ def test_batches_become_their_product_and_are_found_again_when_it_was_deleted(
     product = tmp_path / "activations/m/d"
     waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
     batch(waits)
+    (waits / ".batch-00001.safetensors.12@node.draft").touch()
     assert partial.folder_for(job(tmp_path), product, "cpu", "plan") == waits
     partial.publish(waits, product)
     shutil.rmtree(product)
     partial.publish(waits, product)
     assert partial.batch(product, 0).samefile(partial.batch(waits, 0)), "takes no room"
+    assert [path.name for path in product.iterdir()] == [partial.batch(product, 0).name]
     partial.drop([product])
     assert not waits.exists()
     assert partial.finished(partial.batch(product, 0), OF)

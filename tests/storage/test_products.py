@@ -3,6 +3,8 @@
 import math
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,6 +31,42 @@ def test_a_file_that_fails_half_way_leaves_what_was_there(tmp_path: Path) -> Non
         draft.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["product.csv"]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_two_processes_that_write_one_product_do_not_touch_each_others_drafts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: bool
+) -> None:
+    def write(draft: Path, text: str) -> None:
+        if folder:
+            draft.mkdir(exist_ok=True)
+        (draft / "file" if folder else draft).write_text(text)
+
+    target = tmp_path / "product"
+    with files.atomic(target) as first:
+        write(first, "first")
+        with monkeypatch.context() as other:
+            other.setattr(files.os, "getpid", os.getppid)
+            with files.atomic(target) as second:
+                write(second, "second")
+        assert (target / "file" if folder else target).read_text() == "second"
+        write(first, "first, whole")
+    assert (target / "file" if folder else target).read_text() == "first, whole"
+    assert [path.name for path in tmp_path.iterdir()] == ["product"]
+
+
+def test_the_draft_of_a_killed_process_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    target = tmp_path / "product.csv"
+    killed = (
+        "import os, sys; from anchorscope.storage import files\n"
+        "with files.atomic(sys.argv[1]) as draft:\n"
+        "    draft.mkdir(); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", killed, target], check=False)
+    assert len([*tmp_path.glob(".product.csv.*.draft")]) == 1
+    with files.atomic(target) as draft:
+        draft.write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["product.csv"]
 
 
 def test_arrays_may_be_read_by_whom_the_umask_lets_read(tmp_path: Path) -> None:

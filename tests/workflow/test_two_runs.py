@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -18,6 +19,7 @@ from workflow import Workspace, said
 
 from anchorscope.storage import locks, provenance
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_parquet
 from anchorscope.workflow import around, resume as resuming
 from anchorscope.workflow.stage import stage
 
@@ -102,6 +104,31 @@ def test_a_job_that_waited_does_only_what_the_other_has_not_done(
         ran.append(True)
     assert ran == ([] if same and made else [True])
     assert Path(mine.output[0]).exists() == made
+
+
+def test_a_job_whose_input_another_run_deleted_says_so_and_is_no_bug(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, given = job(tmp_path), tmp_path / "scores.parquet"
+    given.touch()
+    mine.input = [given]
+    with pytest.raises(SystemExit) as ended, stage(mine):
+        given.unlink()
+        read_parquet(given)
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert f"where: {given}" in said and "another run" in said and "Traceback" not in said
+
+
+def test_a_run_on_a_disk_without_locks_is_warned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    around.warn_without_locks(tmp_path / "results")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(locks.fcntl, "flock", Mock(side_effect=OSError))
+    around.warn_without_locks(tmp_path / "results")
+    said = capsys.readouterr().err
+    assert "warning: " in said and "start no other run" in said and "#no-locks" in said
 
 
 class Run:
