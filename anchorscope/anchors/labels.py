@@ -64,7 +64,7 @@ _ASCII_SYMBOLS = frozenset("$+<=>^`|~´")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _STROKES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
 # Words that change the value of the number or date before them.
-_OTHER_NUMBER = rf" {SCALE}\b|(?<=\d) bce?\b|(?<=century) bce?\b"
+_OTHER_NUMBER = rf" {SCALE}\b| [x×] ?10|(?<=\d) bce?\b|(?<=century) bce?\b"
 _SPACES = re.compile(r" (?!\d)|(?<!\d) ")  # spaces, except between two digits
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import lru_cache
 from html import unescape
 from itertools import product
@@ -22,6 +22,8 @@ _SIGNS = (
     (re.compile(rf"(?<=[^\W\d_])\+(?!\w)|(?<={_PLUS})\+"), _PLUS),
     (re.compile(r"(?<=[^\W\d_])#(?!\w)"), _SHARP),
 )
+FLOAT_DIGITS = 15  # decimal digits of a 64-bit float
+_SUPERSCRIPT = re.compile("(?<=\\b10)[\u207a\u207b]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+")
 _FRACTION = re.compile("(?<=\\d)(?=[\u00bc-\u00be\u2150-\u215e])")
 _UNITS = "one two three four five six seven eight nine".split()
 _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
@@ -66,8 +68,19 @@ def _scaled(number: re.Match[str]) -> str:
     return f"{value.normalize():f}"
 
 
+def _power(number: re.Match[str]) -> str:
+    """Write a number with an exponent in digits: "6.02e23", "10^23"."""
+    return f"{Decimal(number[1] or 1).scaleb(int(number[2].replace(_MINUS, '-'))):f}"
+
+
+def _rounded(number: re.Match[str]) -> str:
+    """Round a fraction to the digits that a float holds: 0.30000000000000004 → 0.3."""
+    return f"{Context(prec=FLOAT_DIGITS).create_decimal(number[0]).normalize():f}"
+
+
 _WORDS = rf"{either(_TENS)}[\s-]{either([*_UNITS, *_NTH_UNITS])}|{either(_CARDINALS | _ORDINALS)}"
 _APPROXIMATELY = "about|around|approximately|circa|ca?\\.|by|in|on|at|from|during|since"
+_EXPONENT = rf"[-+{_MINUS}]?\d{{1,2}}(?!\d)"
 # Patterns (case-insensitive) and their replacements, applied in this order.
 _RESPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\s?&\s?", " and "),
@@ -91,6 +104,11 @@ _RESPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\b(?:minus|negative)\s(?=\d)", "-"),
     (r"([$€£])\s?(\d[\d,]*(?:\.\d+)?)(?!\w)", lambda money: f"{money[2]} {_MONEY[money[1]]}"),
     (rf"^(?:{_APPROXIMATELY})\s(?=[$€£]?\d)", ""),
+    (rf"(?<![\w.,])(\d+(?:\.\d+)?)e({_EXPONENT})\b", _power),
+    (rf"(?<![\w.,])(?:(\d+(?:\.\d+)?)\s?[x×*·]\s?)?10\^({_EXPONENT})\b", _power),
+    (rf"\b\d+\.\d{{{FLOAT_DIGITS},}}\b", _rounded),
+    # "7.40 km", but not "7.30 pm", "1.10.2"
+    (r"^(-?\d[\d,]*)(?:\.0+|(\.\d*?[1-9])0+)(?![\w.,:/-]|\s?[ap]\.?m\b)", r"\1\2"),
     # Only after a word: a Roman number that stands alone may be the whole answer.
     (
         r"(?<=\w\s)(?:[ivx]{2,}|(?-i:[IVX]))\b",
@@ -118,7 +136,8 @@ def keep_signs(text: str) -> str:
 @lru_cache(maxsize=65536)
 def respell(text: str) -> str:
     """Write numbers in digits ("five million", "first", "Henry V"), "&" as "and", "St." in full."""
-    text = folded(unescape(text))
+    text = _SUPERSCRIPT.sub(lambda power: f"^{power[0]}", unescape(text))
+    text = folded(text)
     for pattern, written in _COMPILED:
         text = pattern.sub(written, text)
     return text

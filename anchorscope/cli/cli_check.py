@@ -204,9 +204,9 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
             all_rows = counts.total <= samples(config, name)
             do = "Add rows." if all_rows else "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
-    for note in (note for note in counts.notes if note.startswith(questions.SHARED_ID)):
-        do = "if ids should be unique, correct the file or choose another column as `id`"
-        yield Finding("warning", "dataset", f"{name}: {counts.notes[note]:,} {note}", do)
+    for begin, do in questions.WARNINGS.items():
+        for note in (note for note in counts.notes if note.startswith(begin)):
+            yield Finding("warning", "dataset", f"{name}: {counts.notes[note]:,} {note}", do)
     yield from contradicted_labels(name, prepared.sampled)
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pandas.api.types import is_float_dtype
 from pydantic import ValidationError
 
 from anchorscope.config.mistakes import explained
@@ -148,11 +150,19 @@ def question_rows(
 
 def as_list(table: Rows) -> list[Any]:
     """Return the rows as dicts; refuse anything that is not a table."""
-    rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
+    rows: list[Any] = _records(table) if isinstance(table, pd.DataFrame) else list(table)
     if isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in rows):
         do = "pass a data frame, or a list with one dict per question"
         raise AnchorscopeError("not a table", "the questions", do, see="python-interface")
     return rows
+
+
+def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return the rows of a frame. pandas would widen short floats to 7.400000095367432."""
+    kinds = {name: kind for name, kind in table.dtypes.items() if isinstance(name, str)}
+    short = [name for name, kind in kinds.items() if is_float_dtype(kind) and kind.itemsize < 8]
+    wide = {name: fields.widened(table[name].to_numpy(na_value=np.nan)) for name in short}
+    return table.assign(**wide).to_dict("records")
 
 
 def added(before: Counts, after: Counts) -> Counts:

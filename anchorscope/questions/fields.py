@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from io import StringIO
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from anchorscope.anchors.labels import says_something
@@ -22,6 +24,10 @@ from anchorscope.storage.errors import AnchorscopeError, nearest
 UNSEEN = "unseen"  # `kind` of the facts that a model of a calibration world was never taught
 NAMED = 5  # most examples in notes: of anchors that mark nothing (per reason), and of shared ids
 UNWRAPPED = "lists of one text unwrapped"
+EMPTIED = "texts that a program writes for an empty cell (such as `nan`) are left out"
+# These texts stand for an empty cell. A response may be the second kind, which are words, too.
+_EMPTY, _EMPTY_OR_WORD = {"nan", "NaN", "<NA>", "NaT"}, {"None", "null", "NULL"}
+LONGEST = 17  # characters; a number whose digits need more is written with an exponent
 UNREADABLE = (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
 # Texts that look like a collection: a bracket before a quotation mark; brackets that hold a comma,
 # two or more numbers, `key: value` or nothing; `array([...])`, `c("a", "b")`, `set()`,
@@ -78,8 +84,8 @@ class RowCells:
         for item in (item for value in values for item in self._items("answers", value)):
             text = self._text("answers", item, number=True)
             if text is None:
-                # None means that the row has no answers.
-                self.notes["empty golds left out"] += int(item is not None)
+                # None means that the row has no answers. `_verbatim` counts texts such as `nan`.
+                self.notes["empty golds left out"] += int(item is not None and _is_empty(item))
             elif not says_something(text):
                 self.notes["golds that normalise to nothing left out"] += 1
             else:
@@ -144,7 +150,7 @@ class RowCells:
         if isinstance(value, list) and any(isinstance(item, tuple) for item in value):
             return iter(value)  # entries of a Parquet map, which are no answers
         items = self._parsed(name, value) if isinstance(value, str) else _plain(value)
-        return _flat(items) if isinstance(items, list) else iter([value])
+        return _flat(items) if isinstance(items, list) else iter([_plain(value)])
 
     def _parsed(self, name: str, text: str) -> list[Any] | None:
         """Return the list that a string spells, or None for plain text."""
@@ -164,7 +170,7 @@ class RowCells:
         if _is_empty(value):
             return None
         if number and isinstance(value, int | float) and not isinstance(value, bool):
-            return str(int(value) if value % 1 == 0 else value)
+            return shortest(value)
         if not isinstance(value, str):
             kind = "text or a number" if number else "text"
             what = f"field `{name}` must be {kind}, found {type(value).__name__}: {value!r:.80}"
@@ -177,6 +183,10 @@ class RowCells:
             what = f"field `{name}` holds {broken}: {value!a:.80}"
             do = "save the file again as UTF-8"
             raise AnchorscopeError(what, self.where, do, see="cell-type") from None
+        words = set() if name == "response" else _EMPTY_OR_WORD
+        if value.strip() in _EMPTY | words:
+            self.notes[f"{EMPTIED}: field `{name}`"] += 1
+            return None
         return value
 
 
@@ -241,8 +251,23 @@ def _is_empty(value: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     """Convert a numpy array or a tuple to a list, and a numpy number to a Python number."""
+    value = widened(value) if isinstance(value, np.ndarray | np.floating) else value
     value = value.tolist() if hasattr(value, "tolist") else value
     return list(value) if isinstance(value, tuple) else value
+
+
+def widened(values: Any) -> Any:
+    """Convert numpy floats to 64 bits by their shortest texts: 7.4 stays 7.4, not 7.400000095."""
+    narrow = values.dtype.kind == "f" and values.dtype.itemsize < np.dtype(float).itemsize
+    return values.astype(str).astype(float) if narrow else values
+
+
+def shortest(value: float) -> str:
+    """Return the shortest text that means a number, without an exponent if it is short enough."""
+    if (value % 1 == 0 and abs(value) < 2**53) or isinstance(value, int):
+        return str(int(value))
+    text = f"{Decimal(str(value)):f}"
+    return text if len(text) <= LONGEST else str(value).replace("e+", "e")
 
 
 def _flat(items: list[Any]) -> Iterator[Any]:

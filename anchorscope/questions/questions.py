@@ -11,7 +11,15 @@ import pandas as pd
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT
-from anchorscope.questions.fields import NAMED, Fields, Row, RowCells, check_columns, digest
+from anchorscope.questions.fields import (
+    EMPTIED,
+    NAMED,
+    Fields,
+    Row,
+    RowCells,
+    check_columns,
+    digest,
+)
 from anchorscope.questions.folds import key, named
 from anchorscope.storage.counts import FOLDED, Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -35,6 +43,11 @@ COLUMNS = {
 }
 """Column of the table → its meaning."""
 SHARED_ID = "rows share their id with others and get a hash instead"
+WARNINGS = {
+    SHARED_ID: "if ids should be unique, correct the file or choose another column as `id`",
+    EMPTIED: "if they are real texts, write them in other words",
+}
+"""Beginning of a note that is a warning → what to do."""
 CANDIDATES = 200  # most candidates for worked examples beside a sample
 HELD_BACK = 20  # rows to leave outside a sample, for worked examples; at most a tenth of all
 log = logging.getLogger(__name__)
@@ -78,8 +91,6 @@ def normalise(
     dropped, notes = Counter[str](), Counter[str]()
     cells = [RowCells(row, fields, f"{source}, row {n}", notes) for n, row in enumerate(rows, 1)]
     ids = _usable_ids(cells, notes) if fields.get("id") else [None] * len(cells)
-    for note in (note for note in notes if note.startswith(SHARED_ID)):
-        log.warning("%s: %d %s", source, notes[note], note)
     groups: dict[str, list[dict[str, Any]]] = {}
     for cell, own_id in zip(cells, ids, strict=True):
         entry = _entry(cell, own_id)
@@ -87,6 +98,8 @@ def normalise(
             dropped[reason] += 1
         else:
             groups.setdefault(folded_text(entry["question"]), []).append(entry)
+    for note in (note for note in notes if note.startswith(tuple(WARNINGS))):
+        log.warning("%s: %d %s", source, notes[note], note)
     entries = [entry for group in groups.values() for entry in _fold(group, notes)]
     if folded := sum(entry["folded"] for entry in entries):
         dropped[FOLDED] = folded

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from huggingface_hub import constants
 
 from anchorscope.questions import hub as the_hub, revisions
-from anchorscope.questions.fields import check_columns, column_paths
+from anchorscope.questions.fields import check_columns, column_paths, widened
 from anchorscope.storage.errors import AnchorscopeError
 
 Rows = list[dict[str, Any]]
@@ -44,7 +45,8 @@ def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str 
         data = hub_split(hub, config, split, commit)
         # Checked before columns are dropped, so that the error lists all of them.
         check_columns([dict.fromkeys(data.column_names)], fields, hub)
-        rows = data.select_columns([n for n in data.column_names if n in columns]).to_list()
+        chosen = data.select_columns([n for n in data.column_names if n in columns])
+        rows = _arrow_rows(chosen.with_format("arrow")[:])
         check_columns(rows, fields, hub)
         revisions.keep("datasets", hub, commit, configured)
         return rows, commit
@@ -226,9 +228,38 @@ def _parquet(path: Path) -> Rows:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(path).to_pylist()
+        return _arrow_rows(pq.read_table(path))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _broken(f"broken parquet file: {error}", path, "get it again") from None
+
+
+def _arrow_rows(table: Any) -> Rows:
+    """Return the rows of an Arrow table. Short floats become the 64-bit floats of the same text."""
+    columns = {
+        field.name: [_widened(value, field.type) for value in table[field.name].to_pylist()]
+        for field in table.schema
+        if re.search(r"\b(?:half)?float\b", str(field.type))
+    }
+    rows = table.to_pylist()
+    for name, values in columns.items():
+        for row, value in zip(rows, values, strict=True):
+            row[name] = value
+    return rows
+
+
+def _widened(value: Any, kind: Any) -> Any:
+    """Return a value of an Arrow type, in which short floats are widened (see `fields.widened`)."""
+    import pyarrow as pa
+
+    if value is None:
+        return None
+    if pa.types.is_floating(kind):
+        return widened(np.dtype(kind.to_pandas_dtype()).type(value)).tolist()
+    if pa.types.is_struct(kind):
+        return {field.name: _widened(value[field.name], field.type) for field in kind.fields}
+    if isinstance(value, list) and not pa.types.is_map(kind):
+        return [_widened(item, kind.value_type) for item in value]
+    return value
 
 
 READERS: dict[str, Callable[[Path], Rows]] = {

@@ -131,6 +131,17 @@ def test_ids_that_several_rows_share_are_named_with_their_number(check, clone):
     assert status == "warning" and text.startswith(f"{said}`x0` (2 rows), `x1` (2 rows)")
 
 
+def test_golds_that_stand_for_an_empty_cell_are_named_with_their_number(check, clone):
+    rows = (clone / "rows.jsonl").read_text().splitlines()
+    given = [json.loads(row) | ({"a": "nan"} if i < 3 else {}) for i, row in enumerate(rows)]
+    (clone / "rows.jsonl").write_text("\n".join(map(json.dumps, given)), encoding="utf-8")
+    found = check(of_rows(local="rows.jsonl", fields=ASKED)).about("dataset")
+    said = "rows: 3 texts that a program writes for an empty cell (such as `nan`) are left out"
+    assert ("warning", said) in [(status, text[: len(said)]) for status, text in found]
+    used = f"rows: {len(rows) - 3} of {len(rows)} rows of rows.jsonl are used"
+    assert any(text.startswith(used) for _, text in found)
+
+
 @pytest.mark.parametrize(("relation", "n", "status"), [("one", 24, "ok"), ("s", 0, "warning")])
 def test_rows_are_told_how_many_pairs_can_be_swapped(check, clone, relation, n, status):
     words = [f"{chr(97 + i % 26)}{chr(97 + i // 26)}q" for i in range(100)]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.questions import folds, questions
-from anchorscope.questions.fields import UNWRAPPED
+from anchorscope.questions.fields import EMPTIED, UNWRAPPED
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
 
@@ -115,6 +115,52 @@ def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
 def test_a_whole_number_that_a_table_wrote_as_a_fraction_is_an_answer_too() -> None:
     frame, _ = table([{"question": "When?", "answer": ["1999.0", "1.50", "v1.0"]}])
     assert list(frame["answers"][0]) == ["1999.0", "1999", "1.50", "v1.0"]
+
+
+@pytest.mark.parametrize("nothing", ["nan", " NaN ", "None", "<NA>", "null", "NULL", "NaT"])
+def test_a_text_that_stands_for_an_empty_cell_is_no_gold_and_no_subject(
+    nothing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [
+        {"question": f"q{i}", "answer": nothing if i % 2 else "Nancy", "subject": nothing}
+        for i in range(6)
+    ]
+    frame, counts = table([*rows, {"question": "q7", "answer": ["None at all", nothing]}],
+                          PLAIN | {"subject": "subject"})  # fmt: skip
+    assert counts.kept == 4 and counts.dropped == {"no answers": 3}
+    assert sorted(map(list, frame["answers"])) == [["Nancy"]] * 3 + [["None at all"]]
+    assert frame["subject"].isna().all() and frame["component"].nunique() == 4
+    noted = {f"{EMPTIED}: field `answers`": 4, f"{EMPTIED}: field `subject`": 6}
+    assert {note: n for note, n in counts.notes.items() if n} == noted
+    assert f"4 {EMPTIED}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("said", "response"), [("nan", None), ("<NA>", None), ("None", "None"), ("null", "null")]
+)
+def test_a_response_may_be_a_word_that_also_stands_for_nothing(
+    said: str, response: str | None
+) -> None:
+    rows = [{"question": "How many moons has Venus?", "answer": "none", "say": said}]
+    frame, counts = table(rows, {**PLAIN, "response": "say"})
+    assert frame["response"].tolist() == [response]
+    assert sum(counts.notes.values()) == (response is None)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (7.4, "7.4"), (np.float32(7.4), "7.4"), (np.float16(7.4), "7.4"), (0.00001, "0.00001"),
+        (6.02e23, "6.02e23"), (np.float32(6.02e23), "6.02e23"), (-2.5e-20, "-2.5e-20"),
+        (0.1 + 0.2, "0.30000000000000004"), (1e15, "1000000000000000"), (12, "12"),
+        (2**70, str(2**70)), (np.array([7.4, 8], dtype="float32"), ["7.4", "8"]),
+    ],
+)  # fmt: skip
+def test_a_number_is_the_shortest_text_that_means_it_in_its_own_precision(
+    number: Any, text: str | list[str]
+) -> None:
+    frame, _ = table([{"question": "How much?", "answer": number}])
+    assert list(frame["answers"][0]) == ([text] if isinstance(text, str) else text)
 
 
 def test_ids_that_are_replaced_are_counted() -> None:

@@ -8,8 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from datasets import Dataset
 from datasets.exceptions import DatasetNotFoundError
 from hostile import cases, short, text
 from huggingface_hub import errors
@@ -71,6 +75,33 @@ def test_cells_come_back_to_the_last_character_from_every_kind_of_file(
         lines = [json.dumps(record, ensure_ascii=raw) for record in records]
         path.with_suffix(".jsonl").write_text("\n".join(lines), encoding="utf-8", newline="\n")
         assert reading.file_rows(path.with_suffix(".jsonl")) == records
+
+
+SHORT = pa.table({
+    "question": ["How much?", "How many?"],
+    "answer": pa.array([[7.4, 0.1], None], pa.list_(pa.float32())),
+    "in": pa.array([{"a": 7.4}, {"a": None}], pa.struct([("a", pa.float32())])),
+    "half": pa.array(np.array([7.4, 8], dtype=np.float16)),
+    "long": [7.400000095367432, 1.0],
+})  # fmt: skip
+WIDE = [
+    {"question": "How much?", "answer": [7.4, 0.1], "in": {"a": 7.4}, "half": 7.4,
+     "long": 7.400000095367432},
+    {"question": "How many?", "answer": None, "in": {"a": None}, "half": 8.0, "long": 1.0},
+]  # fmt: skip
+
+
+def test_short_floats_of_a_file_or_the_hub_keep_their_shortest_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(SHORT, tmp_path / "rows.parquet")
+    assert reading.file_rows(tmp_path / "rows.parquet") == WIDE
+    monkeypatch.setattr(reading.revisions, "commit_of_dataset", lambda *_: COMMIT)
+    monkeypatch.setattr(reading.revisions, "keep", lambda *_: None)
+    monkeypatch.setattr(reading, "hub_split", lambda *_: Dataset(SHORT))
+    fields = PLAIN | {"property": "half", "subject": "in.a", "kind": "long"}
+    rows, _ = reading.load_rows({"hub": "a/b", "fields": fields}, "dev")
+    assert rows == WIDE
 
 
 def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
