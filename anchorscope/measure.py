@@ -193,7 +193,7 @@ def measure(
         settings: Keys of config.yaml that `SETTINGS` lists.
 
     Raises:
-        AnchorscopeError: A column is missing, the model's family is unknown, there is no such
+        AnchorscopeError: A column is missing, the model cannot be measured, there is no such
             setting, no row is left to measure, or a class has too few samples to fit a probe.
     """
     chosen = settings_of(settings, SETTINGS, "measure")
@@ -221,7 +221,8 @@ def _measured(
         draws = scores.drawn(answers, design)
         states = partial(activations.read, folder)
         passes = conditions_of(chosen.conditions.model_dump())
-        scoring = scores.CellScores(states, design, draws, chosen.readouts, passes, loaded.device)
+        measured = activations.readouts(folder, chosen.readouts)
+        scoring = scores.CellScores(states, design, draws, measured, passes, loaded.device)
         scored = pd.concat(scoring.tables(), ignore_index=True)
         origin = Origin.of(loaded, style, arounds_of(prompted, answers), chosen.prompting)
         fitted = scoring.fitted if chosen.probe.scoring == "calibrated" else {}

@@ -39,7 +39,7 @@ from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning, runner
 from anchorscope.passes.batches import Plan, Row
-from anchorscope.passes.hooks import recording
+from anchorscope.passes.recording import recording
 from anchorscope.probes import fitting
 from anchorscope.storage.files import write_json
 from anchorscope.styles import CHAT

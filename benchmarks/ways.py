@@ -26,9 +26,8 @@ from workloads import READOUT, Workload, hidden_states, padded, reading
 from anchorscope.models import families, generation
 from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
-from anchorscope.models.fitness import mask
+from anchorscope.models.hooks import mask, masked
 from anchorscope.passes import planning, runner
-from anchorscope.passes.hooks import masked
 from anchorscope.passes.interventions import tensor_name
 from anchorscope.probes import probes
 from anchorscope.styles import CHAT

@@ -9,6 +9,8 @@ import own_rows
 import pandas as pd
 import pytest
 from chats import simple_chat
+from conftest import tokenizer
+from transformers import AutoModelForCausalLM
 from workflow import PROJECT
 
 import anchorscope
@@ -17,6 +19,7 @@ from anchorscope.experiments.crossing.claims import NOT_OWN
 from anchorscope.experiments.crossing.table import CLAIMS, CROSSING
 from anchorscope.experiments.knockout import curve
 from anchorscope.experiments.knockout.controls import CONTRASTS
+from anchorscope.models import tiny
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -55,6 +58,14 @@ def test_the_table_is_a_figures_table(measured: Measured) -> None:
     assert tuple(measured.claims) == ("model", "dataset", *CLAIMS)
     own = measured.claims[measured.claims["claim"].isin(["own_answer", "truth"])]
     assert set(own["reason"]) == {NOT_OWN}, "the answers were given"
+
+
+def test_a_read_out_at_a_site_that_the_model_lacks_is_left_out() -> None:
+    fast = tokenizer("byte_level")
+    made = AutoModelForCausalLM.from_config(tiny.config("nemotron_h", vocab_size=len(fast)))
+    readouts = ["mlp/final", "resid/final"]
+    found = anchorscope.measure(made, fast, rows(), **SETTINGS | {"readouts": readouts})
+    assert set(found.table["site"]) == {"resid"}
 
 
 def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: Measured) -> None:

@@ -5,7 +5,7 @@
 No family is listed here by name. `anchorscope.models` finds the parts of each model and tests it.
 """
 
-import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,7 @@ ATTENDS, HYBRID, RECURRENT = "attention", "attention and recurrent", "recurrent"
 
 
 class Tried(NamedTuple):
-    """What was found of one family."""
+    """Result of trying one family."""
 
     family: str
     sites: tuple[str, ...]  # () if it cannot be measured
@@ -41,7 +41,7 @@ def tried(family: str) -> Tried:
     try:
         inside = CONFIG_MAPPING[family]().get_text_config(decoder=True).model_type
         if inside != family and inside in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-            return Tried(family, (), "", f"measured as its language model, `{inside}`")
+            return Tried(family, (), "", f"measured as its language model, {inside}")
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(tiny.config(family))
         if sum(weight.numel() for weight in model.parameters()) > MOST_WEIGHTS:
@@ -88,7 +88,8 @@ def table(found: Sequence[Tried]) -> str:
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"\s+", " ", text).replace("|", "/")[:160]
+    """Return a text that fits into a cell of a Markdown table."""
+    return textwrap.shorten(text.replace("|", "/").replace("`", ""), 120, placeholder=" …")
 
 
 def rows_of(page: str) -> dict[str, str]:

@@ -4,8 +4,7 @@ python -m tools.write_docs    (part of `make docs`)
 
 The script writes the schema and the reference page of config.yaml. In other pages, it lists the
 columns of a table below each line `<!-- columns: <module>.<name> -->`, which names a mapping from
-columns to their meaning or a function that returns such a mapping. It writes the table of model
-families into docs/own.md.
+columns to their meaning or a function that returns such a mapping.
 """
 
 import json

@@ -251,7 +251,7 @@ def passes(loaded: Loaded, work: Work, tokens: int) -> int:
     n = tokens // (rows * (work.prompt + ANSWER))
     made = _samples(work, max(2, n))  # a sample needs a partner
     plan = batches.arrange(made, conditions, batch_tokens=tokens)
-    readouts = list(work.config.readouts)
+    readouts = families.readable(loaded, work.config.readouts)
     found = runner.measure(loaded, plan, readouts, numbers=[0], room=_Strict(), outputs=True)
     return sum(len(batch.samples) for batch, _ in found)
 

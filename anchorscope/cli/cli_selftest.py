@@ -14,9 +14,9 @@ import torch
 
 from anchorscope.models import families, fitness, loading, tiny
 from anchorscope.models.families import Loaded, layers
+from anchorscope.models.hooks import masked
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
-from anchorscope.passes.hooks import masked
 from anchorscope.storage.provenance import libraries
 from anchorscope.workflow import trials
 

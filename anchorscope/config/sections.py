@@ -228,7 +228,7 @@ class Model(Section):
     """Key of another model with the same tokenizer. This model reads the other's answers and labels
     instead of generating its own."""
     parts: Parts | None = None
-    """Where the model's parts are, if Anchorscope does not find them."""
+    """Paths of the model's parts, for a model in which Anchorscope does not find them."""
     gated: bool = key(False, "Whether the hub asks for a licence and a token (`HF_TOKEN`).")
     resources: Resources = Field(default_factory=Resources, description="Resources of its jobs.")
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models.families import NOT_TEXT, text_config
+from anchorscope.models.families import NOT_TEXT, also_reads_images, text_config
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json
 
@@ -186,7 +186,7 @@ def options(folder: Path) -> dict[str, Any]:
     from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    if not _also_reads_images(config):
+    if not also_reads_images(config):
         return {"config": config}
     names = {
         r"^(model\.language_model|language_model\.model)\.": "model.",
@@ -195,20 +195,16 @@ def options(folder: Path) -> dict[str, Any]:
     return {"config": config.get_text_config(decoder=True), "key_mapping": names}
 
 
-def _also_reads_images(config: Any) -> bool:
-    return config.get_text_config(decoder=True) is not config
-
-
 def refuse(info: Mapping[str, Any], folder: Path) -> None:
     """Refuse a checkpoint with missing or unused tensors, which `from_pretrained` lists in `info`.
 
     Unused tensors are allowed if they are known leftovers or parts that read images.
     """
-    also_reads_images = "text_config" in read_json(folder / "config.json")
+    is_part = "text_config" in read_json(folder / "config.json")  # of a model that reads images
     unused = sorted(
         key
         for key in info["unexpected_keys"]
-        if not LEFTOVERS.search(key) and not (also_reads_images and NOT_TEXT.match(key))
+        if not LEFTOVERS.search(key) and not (is_part and NOT_TEXT.match(key))
     )
     if any(LORA in key for key in unused):
         what = "the checkpoint was saved with an adapter inside"

@@ -44,6 +44,12 @@ NOT_EXACT = {
     ("is_causal", False): "its tokens attend to later ones",
 }
 """(Key of config.json, value) → reason why a model with this value is refused."""
+RECURRENT = frozenset(("linear_attention", "conv", "mamba"))
+"""Kinds of layers (`layer_types` of a config) in which tokens are mixed by recurrence alone."""
+HYBRID = frozenset(("hybrid", "hybrid_sliding"))
+"""Kinds of layers that attend and are recurrent."""
+KINDS = ("layer_types", "layers_block_type")
+"""Keys of config.json that list the kind of each layer."""
 WINDOWS = {
     "sliding_window": ("sliding_attention", "hybrid_sliding"),
     "attention_chunk_size": ("chunked_attention",),
@@ -55,7 +61,7 @@ WINDOWS = {
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the parts of a model are."""
+    """Paths of a model's parts."""
 
     blocks: str  # path of the list of blocks, from the base model
     # site → names or paths, from a block, of the module whose output is the site; see `NAMES`
@@ -71,9 +77,13 @@ class Loaded:
     parts: Parts
     window: int | None  # see `window`
     device: torch.device  # device of input ids, see `device_of`
-    # whether every block attends; if not, some layers are recurrent, and no mask can block tokens
-    attends: bool = True
     batch_tokens: int = BATCH_TOKENS  # limit of a pass: rows × padded length
+
+    @property
+    def attends(self) -> bool:
+        """Whether no layer is recurrent. If one is, no mask can block tokens."""
+        kinds = {*layer_kinds(self.model.config)}
+        return not (self.model._is_stateful or kinds & (RECURRENT | HYBRID))
 
 
 def batch_tokens(wanted: int | None, device: str) -> int:
@@ -128,13 +138,17 @@ def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
     """
     found = text_config(config, where)
     given = {**config, **(config.get("text_config") or {})}
-    names = {"num_hidden_layers": {"layers_block_type"}, "hidden_size": set()}
-    for name, others in names.items():
+    keys: dict[str, tuple[str, ...]] = {"num_hidden_layers": KINDS, "hidden_size": ()}
+    for name, others in keys.items():
         if not {name, found.attribute_map.get(name, name), *others} & given.keys():
             what, do = f"the config has no number `{name}`", "save the model with `save_pretrained`"
             raise AnchorscopeError(what, where, do, see="no-checkpoint")
-    layers, width = (getattr(found, name) for name in names)
-    return int(layers), int(width)
+    return int(found.num_hidden_layers), int(found.hidden_size)
+
+
+def also_reads_images(config: Any) -> bool:
+    """Return whether the language model is only a part of the model with this config."""
+    return config.get_text_config(decoder=True) is not config
 
 
 def base(model: PreTrainedModel) -> Any:
@@ -151,7 +165,7 @@ def find(model: PreTrainedModel, where: object, named: Mapping[str, str] | None 
     """
     named = {key: path for key, path in (named or {}).items() if path}
     body = base(model)
-    # In a model without attention, order alone tells positions.
+    # Without attention, a model knows positions by the order of tokens alone.
     takes = inspect.signature(body.forward).parameters
     if "position_ids" not in takes and not all_recurrent(model):
         what = f"{type(body).__name__} takes no `position_ids`, so no token can be left out of it"
@@ -185,16 +199,9 @@ def layer_kinds(config: Any) -> list[str]:
     return list(getattr(config, "layer_types", None) or [])
 
 
-def attends(model: PreTrainedModel) -> bool:
-    """Return whether attention is all that mixes tokens, so that no layer is recurrent."""
-    mixers = {"linear_attention", "conv", "mamba", "hybrid", "hybrid_sliding"}
-    return not (model._is_stateful or mixers & {*layer_kinds(model.config)})
-
-
 def all_recurrent(model: PreTrainedModel) -> bool:
     """Return whether no layer of the model attends to tokens."""
-    kinds = {*layer_kinds(model.config)}
-    return bool(model._is_stateful and kinds <= {"linear_attention", "conv", "mamba"})
+    return bool(model._is_stateful and RECURRENT.issuperset(layer_kinds(model.config)))
 
 
 def check_rotary(config: Mapping[str, Any], where: object) -> None:
@@ -261,7 +268,7 @@ def logits(model: PreTrainedModel, states: torch.Tensor) -> torch.Tensor:
     """Return float32 logits [n, vocabulary] of `states` [n, width], taken after the final norm."""
     head: Any = model.get_output_embeddings()
     # Contiguous for speed: on a CPU, a bfloat16 head took over a minute for a slice of a batch.
-    # Some models keep a residual stream of float32 in half precision.
+    # In half precision, some models keep the residual stream in float32.
     found = head(states.contiguous().to(head.weight.device, head.weight.dtype)).float()
     config = model.config
     # Some models scale or limit their logits before the softmax.

@@ -1,13 +1,13 @@
-"""Show on a short text that a loaded model can be measured, before any sample is passed."""
+"""Test on a short text that a loaded model can be measured, before any sample is passed."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import torch
 
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded
+from anchorscope.models.hooks import mask, reading
 from anchorscope.storage.errors import AnchorscopeError
 
 LENGTH, CHANGED = 24, 8
@@ -34,35 +34,42 @@ def check(loaded: Loaded, where: object) -> float | None:
     """
     ids = torch.arange(LENGTH) * 7 % (families.embedded(loaded.model) - 1)
     clean = states(loaded, ids, range(LENGTH))
+    _check_widths(clean, where)
+    left = [place for place in range(LENGTH) if place not in BLOCKED]
+    deleted = states(loaded, ids, left)
+    effect = _distance(loaded, deleted, _at(clean, left))
+    is_exact = loaded.model.dtype == torch.float32
+    most = EXACT if is_exact else OF_EFFECT * effect
+
+    def compare(what: str, found: States, expected: States, most: float = most) -> float:
+        """Return how far states are off; refuse the model if they are off by more than `most`."""
+        if (off := _distance(loaded, found, expected)) > most:
+            raise _unfit(what.format(off=f"{off:.0e}"), where)
+        return off
+
+    before, after = slice(LENGTH - CHANGED), slice(CHANGED, None)
+    changed = states(loaded, torch.cat([ids[before], ids[-CHANGED:] + 1]), range(LENGTH))
+    what = "its states change by {off} when later tokens change"
+    compare(what, _at(changed, before), _at(clean, before))
+    compare("its logits differ by {off} from those of its LM head", *_logits(loaded, ids))
+    if not loaded.attends:
+        return None
+    # The call has another shape, so rounding can send tokens to other experts.
+    reused = EXACT if is_exact else effect
+    what = "its states change by {off} if keys and values are reused"
+    compare(what, _after_cache(loaded, ids, where), _at(clean, after), reused)
+    blocked = states(loaded, ids, range(LENGTH), masked=True)
+    what = "deleting tokens and blocking attention to them differ by {off}"
+    return compare(what, deleted, _at(blocked, left))
+
+
+def _check_widths(clean: States, where: object) -> None:
+    """Refuse a model with a site that is not as wide as the residual stream."""
     width = clean["resid"].shape[-1]
     for site, of_site in clean.items():
         if of_site.shape[-1] != width:
             what = f"`{site}` has the width {of_site.shape[-1]}, the residual stream {width}"
             raise _unfit(what, where)
-    left = [place for place in range(LENGTH) if place not in BLOCKED]
-    deleted = states(loaded, ids, left)
-    is_exact = loaded.model.dtype == torch.float32
-    effect = _distance(loaded, deleted, _cut(clean, left))
-    most = EXACT if is_exact else OF_EFFECT * effect
-    before = slice(LENGTH - CHANGED)
-    other = torch.cat([ids[before], ids[-CHANGED:] + 1])
-    changed = _cut(states(loaded, other, range(LENGTH)), before)
-    if (off := _distance(loaded, changed, _cut(clean, before))) > most:
-        raise _unfit(f"its states change by {off:.0e} when later tokens change", where)
-    if (off := _distance(loaded, *_logits(loaded, ids))) > most:
-        raise _unfit(f"its logits differ by {off:.0e} from those of its LM head", where)
-    if not loaded.attends:
-        return None
-    later = _cut(clean, slice(CHANGED, None))
-    # The call has another shape, so rounding can send tokens to other experts.
-    reused = EXACT if is_exact else effect
-    if (off := _distance(loaded, _after_cache(loaded, ids, where), later)) > reused:
-        raise _unfit(f"its states change by {off:.0e} if keys and values are reused", where)
-    blocked = _cut(states(loaded, ids, range(LENGTH), masked=True), left)
-    if (off := _distance(loaded, deleted, blocked)) > most:
-        what = f"deleting tokens and blocking attention to them differ by {off:.0e}"
-        raise _unfit(what, where)
-    return off
 
 
 @torch.inference_mode()
@@ -84,26 +91,6 @@ def _after_cache(loaded: Loaded, ids: torch.Tensor, where: object) -> States:
         raise _unfit(what, where) from error
 
 
-def mask(
-    cuts: Sequence[Sequence[int]], length: int, dtype: torch.dtype, first: int = 0
-) -> torch.Tensor:
-    """Return the additive causal mask [rows, 1, length − first, length] that blocks some tokens.
-
-    `cuts` holds the indices of each row's blocked tokens. They can attend to each other, but no
-    other token can attend to them. Every token can attend to itself: a token whose keys are all
-    hidden would attend to all of them equally. Hidden entries are `finfo(dtype).min`, all others
-    are 0. Tokens before `first` are keys but not queries.
-    """
-    is_cut = torch.zeros(len(cuts), length, dtype=torch.bool)
-    for row, tokens in enumerate(cuts):
-        is_cut[row, list(tokens)] = True
-    key = torch.arange(length)
-    query = key[first:, None]
-    hidden = is_cut[:, None] & ~is_cut[:, first:, None] | (key > query)
-    additive = torch.zeros(hidden.shape, dtype=dtype)
-    return additive.masked_fill_(hidden & (key != query), torch.finfo(dtype).min)[:, None]
-
-
 @torch.inference_mode()
 def states(
     loaded: Loaded,
@@ -117,31 +104,25 @@ def states(
 
     If `masked`, block attention to `BLOCKED`.
     """
+    chosen = ids[list(places)].tolist()
+    arguments: dict[str, Any] = cache.padded([chosen], [places], len(chosen), loaded.device, first)
+    if first:
+        arguments["past_key_values"] = cache.after(cache.pass_head(loaded, chosen[:first]))
+    if masked:
+        blocked = mask([BLOCKED], LENGTH, loaded.model.dtype)
+        arguments["attention_mask"] = families.moved(blocked, loaded.device)
     seen: dict[str, list[torch.Tensor]] = {site: [] for site in families.sites(loaded)}
 
-    def keep(site: str) -> Any:
-        return lambda _, __, output: seen[site].append(families.first_tensor(output).float().cpu())
+    def keep(site: str, of_layer: torch.Tensor) -> None:
+        seen[site].append(of_layer[0].float().cpu())
 
-    chosen = [ids[list(places)].tolist()]
-    arguments: dict[str, Any] = cache.padded(
-        chosen, [list(places)], len(places), loaded.device, first
-    )
-    arguments["use_cache"] = first > 0
-    if first:
-        arguments["past_key_values"] = cache.after(cache.pass_head(loaded, chosen[0][:first]))
-    if masked:
-        arguments["attention_mask"] = mask([BLOCKED], LENGTH, loaded.model.dtype).to(loaded.device)
-    with ExitStack() as hooks:
-        for block in families.layers(loaded):
-            for site in seen:
-                handle = families.part(loaded, block, site).register_forward_hook(keep(site))
-                hooks.callback(handle.remove)
-        families.base(loaded.model)(**arguments)
-    n = len(places) - first  # some modules flatten rows and tokens
-    return {site: torch.stack([one.reshape(n, -1) for one in of]) for site, of in seen.items()}
+    with reading(loaded, list(seen), 1, keep):
+        families.base(loaded.model)(**arguments, use_cache=first > 0)
+    return {site: torch.stack(of_site) for site, of_site in seen.items()}
 
 
-def _cut(found: States, tokens: Any) -> States:
+def _at(found: States, tokens: Any) -> States:
+    """Return the states at some tokens: a slice, or a list of indices."""
     return {site: of_site[:, tokens] for site, of_site in found.items()}
 
 
@@ -158,5 +139,6 @@ def _distance(loaded: Loaded, one: States, other: States) -> float:
 
 
 def _unfit(what: str, where: object) -> AnchorscopeError:
+    """Return the error for a model that fails a test."""
     do = "choose another model; if this one should fit, report it with its config.json"
     return AnchorscopeError(what, where, do, see="unknown-family")

@@ -70,16 +70,10 @@ def build(shape: Mapping[str, Any], dtype: str, device: torch.device) -> Loaded:
         model = AutoModelForCausalLM.from_config(
             families.text_config(shape, "the model"), dtype=getattr(torch, dtype)
         )
-    return _loaded(model, None, "the model", device)
-
-
-def _loaded(model: Any, tokenizer: Any, where: object, device: torch.device, **more: Any) -> Loaded:
     model = model.eval().requires_grad_(False)
-    parts, window = (
-        families.find(model, where, more.pop("named", None)),
-        families.window(model.config),
-    )
-    return Loaded(model, tokenizer, parts, window, device, families.attends(model), **more)
+    none: Any = None
+    found = families.find(model, "the model")
+    return Loaded(model, none, found, families.window(model.config), device)
 
 
 def wrapped(
@@ -105,9 +99,11 @@ def wrapped(
     vocabulary.check_kind(tokenizer, where)
     vocabulary.check_size(tokenizer, families.embedded(model), where)
     without_cudnn()
+    model = model.eval().requires_grad_(False)
+    found, window = families.find(model, where, parts), families.window(model.config)
     device = families.device_of(model)
     limit = families.batch_tokens(batch_tokens, device.type)
-    loaded = _loaded(model, tokenizer, where, device, batch_tokens=limit, named=parts)
+    loaded = Loaded(model, tokenizer, found, window, device, limit)
     fitness.check(loaded, where)
     return loaded
 
@@ -120,7 +116,7 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
     if model.get_output_embeddings() is None:
         what, do = "the model has no LM head", "load it with `AutoModelForCausalLM`"
         raise AnchorscopeError(what, where, do, see="other-class")
-    if model.config.get_text_config(decoder=True) is not model.config:
+    if families.also_reads_images(model.config):
         what = "the model also reads images"
         do = "take its language model: `anchorscope.models.loading.load(folder).model`"
         raise AnchorscopeError(what, where, do, see="other-class")
@@ -252,7 +248,7 @@ def fits(folder: str | Path, recipe: str) -> bool:
     return marker.is_file() and read_json(marker).get("recipe") == recipe
 
 
-def parts(folder: str | Path) -> list[Path]:
+def files(folder: str | Path) -> list[Path]:
     """Return the files of a checkpoint folder that affect results: config, weights, tokenizer."""
     paths = {path for pattern in WANTED_FILES for path in Path(folder).expanduser().glob(pattern)}
     return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
@@ -271,46 +267,39 @@ def locate(
     Returns:
         `path`, the folder; `source`; and `revision`: a hub model's commit, `recipe` if the model
         was trained here, or the digest of a local model's files. A trained model also has
-        `content`, the digest of its files. `parts` holds the paths that the entry names. A
-        dequantised model also has `dequantised_from`, such as
-        `Q4_1`.
+        `content`, the digest of its files. A dequantised model also has `dequantised_from`, such as
+        `Q4_1`. If the entry names `parts`, they are there, too.
 
     Raises:
         AnchorscopeError: See `fetch` and `check`; or the checkpoint was trained by another recipe.
     """
+    parts = model.get("parts")
+    named = {"parts": parts} if parts else {}
     if model.get("hub"):
         revision = model.get("revision")
         wanted = revisions.wanted("models", model["hub"], revision)
-        path, commit = fetch(model["hub"], wanted, names_prompt, model.get("parts"))
-        check(path, model.get("parts"))
+        path, commit = fetch(model["hub"], wanted, names_prompt, parts)
+        check(path, parts)
         revisions.keep("models", model["hub"], commit, revision)
-        located = {"path": str(path), "revision": commit, "source": model["hub"]}
-        return _with_parts(located, model)
+        return named | {"path": str(path), "revision": commit, "source": model["hub"]}
     if trained is not None and recipe is not None:
         if not fits(trained, recipe):
             what = f"this checkpoint was not trained by the present recipe ({recipe})"
             do = "delete its folder and run snakemake again, which trains it"
             raise AnchorscopeError(what, Path(trained) / RECIPE, do, see="other-recipe")
         located = {"path": str(trained), "revision": recipe, "source": "trained"}
-        return located | {"content": digest(parts(trained))}
+        return located | {"content": digest(files(trained))}
     folder = Path(model["local"]).expanduser()
-    check(folder, model.get("parts"))
+    check(folder, parts)
     check_prompt(folder, names_prompt)
-    located = {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
+    located = {"path": str(folder.resolve()), "revision": digest(files(folder)), "source": "local"}
     quantisation = gguf_files.quantisation(folder)
-    return _with_parts(
-        located | ({"dequantised_from": quantisation} if quantisation else {}), model
-    )
+    return named | located | ({"dequantised_from": quantisation} if quantisation else {})
 
 
 def _number(found: dict[str, Any]) -> Any:
     """Return the number that transformers writes as `{"__float__": "Infinity"}`, else `found`."""
     return float(found["__float__"]) if found.keys() == {"__float__"} else found
-
-
-def _with_parts(located: dict[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the paths of parts that the model's entry names, if any."""
-    return located | ({"parts": model["parts"]} if model.get("parts") else {})
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -35,8 +35,6 @@ SIZES: dict[str, Any] = {
     "expert_layer_period": 2, "expert_layer_offset": 1,
 }  # fmt: skip
 """Keys of configs; a family is given those that its config has."""
-PATTERNS = ("layer_types", "layers_block_type", "mlp_layer_types")
-"""Keys that name the kind of each layer. All of a family's kinds are built."""
 
 
 def config(family: str, **sizes: Any) -> Any:
@@ -52,7 +50,7 @@ def config(family: str, **sizes: Any) -> Any:
     if "kv_lora_rank" in keys:  # latent attention has no groups of heads
         given["num_key_value_heads"] = given["num_attention_heads"]
         given["head_dim"] = given["qk_rope_head_dim"]
-    for key in PATTERNS:
+    for key in (*families.KINDS, "mlp_layer_types"):  # all kinds of layers are built
         if kinds := list(dict.fromkeys(default.to_dict().get(key) or [])):
             given[key] = [kinds[layer % len(kinds)] for layer in range(LAYERS)]
     return of_family(**given)
@@ -62,7 +60,4 @@ def build(family: str, device: torch.device, dtype: str = "float32") -> Loaded:
     """Build a tiny random model of a family. It has no tokenizer, as no text is read."""
     from anchorscope.models import loading
 
-    made = config(family)
-    shape = made.to_dict() | {"model_type": made.model_type}
-    families.text_config(shape, family)
-    return loading.build(shape, dtype, device)
+    return loading.build(config(family).to_dict(), dtype, device)

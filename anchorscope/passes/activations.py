@@ -17,7 +17,7 @@ from anchorscope.config.readouts import parse
 from anchorscope.passes import interventions
 from anchorscope.questions.fields import digest
 from anchorscope.storage import partial
-from anchorscope.storage.errors import stale
+from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.storage.progress import Progress
 
@@ -145,10 +145,17 @@ def _frame(sample: Sample) -> str:
 
 
 def readouts(folder: str | Path, wanted: Sequence[str]) -> list[str]:
-    """Return those of the `wanted` read-outs that were measured."""
+    """Return those of the `wanted` read-outs that were measured.
+
+    Raises:
+        AnchorscopeError: None of them was measured.
+    """
     with partial.opened(partial.batch(Path(folder), 0)) as file:
         names = {*file.keys()}
-    return [one for one in wanted if interventions.tensor_name("clean", one) in names]
+    if found := [one for one in wanted if interventions.tensor_name("clean", one) in names]:
+        return found
+    do = "name a read-out whose site the model has, such as resid/final"
+    raise AnchorscopeError(f"{wanted[0]} was not measured", folder, do, see="not-measured")
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:

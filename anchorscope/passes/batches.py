@@ -52,14 +52,24 @@ class Row:
     draw: int
     tokens: tuple[int, ...]  # indices of the blocked tokens
 
-    @cached_property
-    def places(self) -> tuple[int, ...]:
-        """Positions of the tokens that are passed.
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Indices of the tokens that are not passed.
 
         No token that is read attends to a blocked one. So an intervention that acts in all layers
         leaves its tokens out, and the others keep their positions.
         """
-        left_out = {*self.tokens} if self.intervention.layers is None else set()
+        return self.tokens if self.intervention.layers is None else ()
+
+    def masked_in(self, layer: int) -> tuple[int, ...]:
+        """Return the indices of the tokens that a mask must block in a layer."""
+        acts = self.intervention.layers is not None and self.intervention.acts_in(layer)
+        return self.tokens if acts else ()
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Positions of the tokens that are passed."""
+        left_out = {*self.left_out}
         return tuple(n for n in range(len(self.passed.input_ids)) if n not in left_out)
 
     @property
@@ -74,7 +84,7 @@ class Row:
             AnchorscopeError: The intervention leaves this token out.
         """
         token = self.passed.positions[position]
-        if token in self.tokens:
+        if token in self.left_out:
             what = f"the token at `{position}` cannot be read, because it is blocked"
             do = "read another position, or end the prompt with text after the question"
             raise AnchorscopeError(what, str(self), do, see="blocked-read")

@@ -5,11 +5,11 @@ gives, at each layer k, exactly the state of a pass that blocks them in layers 0
 needs no mask: it leaves the blocked tokens out, see `Row.places`.
 """
 
-import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,10 +17,10 @@ import torch
 from anchorscope.config.readouts import Pair, parse
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
-from anchorscope.models.fitness import mask
+from anchorscope.models.hooks import mask, masked
 from anchorscope.passes.batches import Batch, Drawn, Plan, by_length, narrowed
-from anchorscope.passes.hooks import masked, recording
 from anchorscope.passes.interventions import tensor_name
+from anchorscope.passes.recording import recording
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
@@ -99,7 +99,7 @@ def measure(
     for number in todo:
         batch = planned.batches[number]
         try:
-            parts = room.run(batch.samples, batch.tokens, functools.partial(begin, batch))
+            parts = room.run(batch.samples, batch.tokens, partial(begin, batch))
         except Exception:
             yield from itertools.starmap(_ended, begun)  # they were passed before this one failed
             raise
@@ -219,30 +219,21 @@ def inputs(loaded: Loaded, batch: Batch, head: cache.Layers | None = None) -> di
 @contextmanager
 def _masked_by_layer(loaded: Loaded, batch: Batch, first: int) -> Iterator[None]:
     """If an intervention acts in some layers only, give each layer a mask of its own."""
-    rows = [(row.intervention, row.tokens) for row in batch.rows]
-    # in all layers, an intervention leaves its tokens out instead
-    of_some_layers = [one.layers is not None for one, _ in rows]
-    if not any(of_some_layers):
+    layers = range(len(families.layers(loaded)))
+    cuts = [tuple(row.masked_in(layer) for row in batch.rows) for layer in layers]
+    if not any(itertools.chain(*cuts)):
         yield
         return
     if not loaded.attends:
         what = "tokens cannot be blocked in some layers only: some layers are recurrent"
         do = "leave out experiments that block tokens in a window of layers"
         raise AnchorscopeError(what, type(loaded.model).__name__, do, see="unknown-parts")
-
-    @functools.cache  # layers share a mask if the same interventions act in them
-    def mask_of(acts: tuple[bool, ...]) -> torch.Tensor:
-        cuts = [tokens if here else () for (_, tokens), here in zip(rows, acts, strict=True)]
-        return mask(cuts, batch.length, loaded.model.dtype, first).to(loaded.device)
-
-    count = len(families.layers(loaded))
-    acting = [
-        tuple(
-            some and one.acts_in(layer) for some, (one, _) in zip(of_some_layers, rows, strict=True)
-        )
-        for layer in range(count)
-    ]
-    with masked(loaded, [mask_of(acts) for acts in acting]):
+    # layers with the same cuts share a mask
+    masks = {
+        one: families.moved(mask(one, batch.length, loaded.model.dtype, first), loaded.device)
+        for one in set(cuts)
+    }
+    with masked(loaded, [masks[one] for one in cuts]):
         yield
 
 

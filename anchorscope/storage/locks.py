@@ -24,7 +24,7 @@ from anchorscope.storage.partial import waiting
 log = logging.getLogger(__name__)
 
 
-def work(folder: str | Path) -> bool:
+def supported(folder: str | Path) -> bool:
     """Return whether files in a folder can be locked."""
     with tempfile.TemporaryFile(dir=folder) as file:
         try:
@@ -54,7 +54,7 @@ def holder(root: str | Path, product: str | Path) -> str | None:
 def held(root: str | Path, product: str | Path) -> Iterator[bool]:
     """Hold the lock of a product, and wait while another process holds it.
 
-    On a disk without locks (see `work`), no lock is held.
+    On a disk without locks (see `supported`), no lock is held.
 
     Yields:
         Whether another process held the lock before.

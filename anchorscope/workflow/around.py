@@ -219,9 +219,9 @@ def check_writable(folder: str | Path) -> None:
 
 
 def warn_without_locks(folder: str | Path) -> None:
-    """Say so if `folder` is on a disk without locks, where `refuse_held` finds nothing."""
+    """Warn if `folder` is on a disk without locks, where `refuse_held` finds nothing."""
     existing = _existing(folder)
-    if not locks.work(existing):
+    if not locks.supported(existing):
         what = "files on this disk cannot be locked, so Anchorscope does not see other runs"
         do = "start no other run with the same `results` until this one has ended"
         print(f"warning: {AnchorscopeError(what, existing, do, see='no-locks')}", file=sys.stderr)

@@ -38,14 +38,14 @@ def model_of(snakemake: Any, attention: str | None = None) -> tuple[dict[str, An
     Raises:
         AnchorscopeError: The model cannot be loaded, or its files changed after it was located.
     """
-    from anchorscope.models.loading import load, parts
+    from anchorscope.models.loading import files, load
 
     located = read_json(snakemake.input.model)
     chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
     chosen["parts"] = located.get("parts")
     device = device_of(snakemake)
     on_disk = located.get("content", located["revision"])
-    if located["source"] in ("local", "trained") and digest(parts(located["path"])) != on_disk:
+    if located["source"] in ("local", "trained") and digest(files(located["path"])) != on_disk:
         what = "the model's files have changed since they were located"
         raise stale(what, located["path"], snakemake.input.model)
     return located, load(located["path"], **chosen, device=device, attention=attention)

@@ -9,7 +9,7 @@ from typing import Any
 from anchorscope.experiments import registry
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.figures.figure_view import View
-from anchorscope.models.loading import fits, parts
+from anchorscope.models.loading import files, fits
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest
@@ -193,7 +193,7 @@ class Paths:
         """Return the digest of a local model's files, or the recipe of a trained model."""
         entry = self.config.models[wildcards.model]
         if entry.local:
-            return _digest_of(parts(entry.local))
+            return _digest_of(files(entry.local))
         return self.config.recipe_hash(wildcards.model) if entry.train else None
 
     def scores_on_disk(self, wildcards: Any) -> str | None:
@@ -214,7 +214,7 @@ class Paths:
         model = wildcards.model
         entry = self.config.models[model]
         if not entry.train:
-            return [str(path) for path in parts(entry.local)] if entry.local else []
+            return [str(path) for path in files(entry.local)] if entry.local else []
         here, shipped = f"{self.results}/models/{model}", f"{self.resources}/models/{model}"
         recipe = self.config.recipe_hash(model)
         return shipped if fits(shipped, recipe) and not fits(here, recipe) else here

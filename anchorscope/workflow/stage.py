@@ -58,7 +58,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         raise SystemExit(130) from None
     except Exception as error:
         known = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
-        user_error = _of_lost_inputs(snakemake) or known
+        user_error = _lost_inputs(snakemake) or known
         if user_error is None:
             log.exception("anchorscope failed in %s", job_of(snakemake))
             raise SystemExit(2) from None
@@ -68,7 +68,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         Progress.job = ""
 
 
-def _of_lost_inputs(snakemake: Any) -> AnchorscopeError | None:
+def _lost_inputs(snakemake: Any) -> AnchorscopeError | None:
     """Return the error for inputs that were deleted while the job ran, or None if all exist."""
     lost = [str(path) for path in getattr(snakemake, "input", ()) if not Path(path).exists()]
     if not lost:

@@ -1,4 +1,4 @@
-"""Where a mask can block tokens, a deletion is the knockout; what does not fit is refused."""
+"""Test that deletion equals the knockout, and that models that do not fit are refused."""
 
 import json
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def test_in_recurrent_layers_a_mask_does_not_block_what_a_deletion_removes(famil
     assert not loaded.attends and fitness.check(loaded, family) is None
     ids = torch.arange(24) * 7 % 190
     left = [place for place in range(24) if place not in fitness.BLOCKED]
-    masked = fitness._cut(fitness.states(loaded, ids, range(24), masked=True), left)
+    masked = fitness._at(fitness.states(loaded, ids, range(24), masked=True), left)
     assert fitness._distance(loaded, fitness.states(loaded, ids, left), masked) > 100 * 1e-4
 
 
@@ -115,6 +115,13 @@ def test_a_read_token_that_is_blocked_is_an_error() -> None:
     with pytest.raises(AnchorscopeError, match="cannot be read, because it is blocked") as caught:
         states(built("llama"), sample(24, blocked=(5, 23)))
     assert "knockout" in str(caught.value) and caught.value.see == "blocked-read"
+
+
+def test_a_read_token_may_be_blocked_in_some_layers_since_it_is_passed() -> None:
+    one = replace(KNOCKOUT, name="some", layers=(0, 2))
+    plan = arrange([sample(24, blocked=(5, 23))], [(CLEAN, 0), (one, 0)], batch_tokens=10**6)
+    ((_, found),) = runner.measure(built("llama"), plan, ["resid/final"])
+    assert not torch.allclose(found["clean.0/resid.final"], found["some.0/resid.final"])
 
 
 def test_blocking_in_some_layers_is_refused_where_layers_are_recurrent() -> None:

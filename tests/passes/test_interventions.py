@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, strategies as st
 from instrument import slow_mask
 
-from anchorscope.models.fitness import mask
+from anchorscope.models.hooks import mask
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import random_tokens, runs
 

@@ -84,9 +84,9 @@ def test_the_next_ones_wait_and_hold_it_one_after_the_other(tmp_path, product, h
 
 
 def test_a_disk_without_locks_is_known_and_holds_up_no_job(tmp_path, product, monkeypatch):
-    assert locks.work(tmp_path)
+    assert locks.supported(tmp_path)
     no_locks = OSError(errno.ENOLCK, "No locks available")
     monkeypatch.setattr(locks.fcntl, "flock", Mock(side_effect=no_locks))
-    assert not locks.work(tmp_path)
+    assert not locks.supported(tmp_path)
     with locks.held(tmp_path, product) as waited, locks.held(tmp_path, product) as too:
         assert (waited, too) == (False, False) and locks.holder(tmp_path, product) is None

@@ -152,7 +152,7 @@ OTHERWISE = {
     "--forcerun model`": {"models": {"tiny-llama": {"train": {"steps": 449}}}},
     "1 of 113 at dataset (no answers 1)": {"most_dropped": 0.005},
 }
-"""What the error says → settings that do not fit the products of the tiny run."""
+"""Part of the error message → settings that do not fit the products of the tiny run."""
 
 
 def test_products_that_do_not_fit_the_config_are_refused_if_snakemake_finds_nothing_to_do(

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.models import answers
-from anchorscope.models.loading import parts
+from anchorscope.models.loading import files
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import provenance
@@ -203,7 +203,7 @@ def test_a_label_that_is_none_is_named(label):
 def test_a_checkpoint_that_changes_during_a_run_is_refused(checkpoint, tmp_path, kind):
     folder = shutil.copytree(checkpoint("llama"), tmp_path / "checkpoint")
     located = tmp_path / "model.json"
-    was = {"path": str(folder), "source": kind, "revision": digest(parts(folder))}
+    was = {"path": str(folder), "source": kind, "revision": digest(files(folder))}
     if kind == "trained":
         was |= {"revision": "its recipe", "content": was["revision"]}
     write_json(was, located)
