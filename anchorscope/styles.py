@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from functools import cache
 from typing import Any, Literal
 
 from jinja2 import TemplateError
@@ -18,9 +20,9 @@ from anchorscope.storage.errors import AnchorscopeError
 Ends = Literal["sentence", "line", "turn"]
 
 INSTRUCTION = "Answer with only the shortest possible answer."
-DATE = "26 Jul 2024"  # replaces today's date, which would change the prompt every day
+DAY = date(2024, 7, 26)  # replaces today's date, which would change the prompt every day
+FORMATS = "aAbBcdDeFGHIjmMpRSTuUVwWxXyY"  # codes of strftime, after "%" or "%-"
 
-_FIXED_DAY = f"{{%- macro strftime_now(form) -%}}{DATE}{{%- endmacro -%}}"
 _THOUGHTS = re.compile(r"<think\w*>\s*$")
 # Placeholder for a question. It contains characters that a chat template may rewrite.
 _QUESTION = 'Who  wrote\nthe <«Überfall»> & "7"?'
@@ -222,6 +224,15 @@ def default_style(tokenizer: Any) -> str:
     return FEW_SHOT.name
 
 
+def template_of(tokenizer: Any) -> str:
+    """Return the chat template that prompts are rendered with, or "" if there is none.
+
+    Of several named templates, transformers uses `default` unless tools are passed.
+    """
+    template = getattr(tokenizer, "chat_template", None) or ""
+    return str(template.get("default", "") if isinstance(template, Mapping) else template)
+
+
 def gap(prompt: str) -> str:
     """Return the text between a prompt and its answer: a space after a colon, else nothing."""
     return " " if prompt.endswith(":") else ""
@@ -251,18 +262,32 @@ def _render(
 
     `open_turn` starts a new assistant turn there. With `begun`, the last turn goes on instead.
     """
-    template = getattr(tokenizer, "chat_template", None)
+    template = template_of(tokenizer)
     if not template:
         what, do = "the tokenizer has no chat template", "use the prompt style `few_shot`"
         raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
-    dated = isinstance(template, str) and "strftime_now" in template
+    # Two ways in which templates get the day: as a text, and from a function that takes a format.
     text = tokenizer.apply_chat_template(
         [*turns],
-        chat_template=f"{_FIXED_DAY}{template}" if dated else None,
+        chat_template=f"{_strftime()}{template}" if "strftime_now" in template else template,
         tokenize=False,
         add_generation_prompt=open_turn and not begun,
         continue_final_message=begun,
         enable_thinking=False,
-        date_string=DATE,
+        date_string=DAY.strftime("%d %b %Y"),
     )
     return str(text)
+
+
+@cache
+def _strftime() -> str:
+    """Return a Jinja macro that writes `DAY` in the format that a template asks for.
+
+    It replaces the function of the same name, since transformers passes no functions to templates.
+    The line break at its end goes, so that the template begins a line.
+    """
+    texts = {code: DAY.strftime(f"%{code}") for code in FORMATS}
+    day = {f"%{code}": text for code, text in texts.items()}
+    day |= {f"%-{code}": text.lstrip("0 ") or "0" for code, text in texts.items()} | {"%%": "%"}
+    replaced = "".join(f" | replace({code!r}, {text!r})" for code, text in day.items())
+    return f"{{% macro strftime_now(form) %}}{{{{ form{replaced} }}}}{{% endmacro %}}\n"

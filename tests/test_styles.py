@@ -1,16 +1,19 @@
 """Prompt styles: templates of all families, what closes and ends an answer, refused templates."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from chats import CHATS, Chat, with_chat
+from transformers import PreTrainedTokenizerFast
 
 from anchorscope import styles
 from anchorscope.anchors import tokens
 from anchorscope.models.endings import ending_of, first_turn, settled
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_json
 from anchorscope.styles import CHAT, FEW_SHOT, INSTRUCTION, PLAIN, STYLES, Example
 
 EXAMPLES = [Example("Who wrote Emma?", "Jane Austen"), Example("Where is Ely?", "England")]
@@ -110,10 +113,50 @@ def test_a_template_that_refuses_or_alters_turns_is_refused_in_one_message(
         assert CHAT.around([], tokenizer).before.endswith(f"{INSTRUCTION}\n")
 
 
-def test_a_template_that_writes_the_day_writes_the_same_every_day(byte_level: Any) -> None:
-    dated = "{{ 'Today: ' + strftime_now('%d %B %Y') }}" + CHATS["smollm2"].template
+def saved(tokenizer: Any, folder: Path, form: str) -> Any:
+    """A tokenizer whose folder holds its template and another one in one of transformers' forms."""
+    template = tokenizer.chat_template
+    tokenizer.chat_template = {"default": template, "rag": "{{ '<|rag|>' }}"}
+    tokenizer.save_pretrained(folder, save_jinja_files=form == "files")
+    if form == "list":
+        assert isinstance(read_json(folder / "tokenizer_config.json")["chat_template"], list)
+    else:
+        assert (folder / "additional_chat_templates" / "rag.jinja").is_file()
+    loaded = PreTrainedTokenizerFast.from_pretrained(folder)
+    assert isinstance(loaded.chat_template, dict)
+    return loaded
+
+
+@pytest.mark.parametrize("form", ["text", "list", "files"])
+def test_a_template_writes_the_same_day_every_day_in_its_own_format(
+    byte_level: Any, tmp_path: Path, form: str
+) -> None:
+    dated = "{{ 'Today: ' + strftime_now('%A, %d %B %Y') }}" + CHATS["smollm2"].template
     tokenizer = with_chat(byte_level, Chat(dated, "<|im_end|>", CHATS["smollm2"].special))
-    assert CHAT.around(EXAMPLES, tokenizer).before.startswith(f"Today: {styles.DATE}")
+    tokenizer = tokenizer if form == "text" else saved(tokenizer, tmp_path, form)
+    around = CHAT.around(EXAMPLES, tokenizer)
+    assert around.before.startswith("Today: Friday, 26 July 2024<|im_start|>")
+    assert CHAT.message("Who?", tokenizer).startswith("Today: Friday, 26 July 2024")
+    assert styles.template_of(tokenizer) == dated
+
+
+def test_the_fixed_day_knows_the_formats_of_strftime_and_alters_no_template(
+    byte_level: Any,
+) -> None:
+    form = "%a %A %b %B %-d %d %m %-m %j %y %Y %F %e, %H:%M:%S %p %%"
+    template = " \n {% if true %}{{ strftime_now(form) }}\n{% endif %}{{ messages[0].content }}"
+    tokenizer = with_chat(byte_level, Chat(f"{{% set form = '{form}' %}}{template}", ""))
+    said = CHAT.message("Who?", tokenizer)
+    assert said == f" \n{styles.DAY.strftime(form)}\nWho?"
+    tokenizer.chat_template = template.replace("(form)", "('26')")
+    assert CHAT.message("Who?", tokenizer) == " \n26\nWho?"
+
+
+def test_of_named_templates_without_a_default_none_is_used(byte_level: Any) -> None:
+    tokenizer = with_chat(byte_level, Chat("", ""))
+    tokenizer.chat_template = {"rag": "{{ messages }}"}
+    with pytest.raises(AnchorscopeError, match="has no chat template"):
+        CHAT.around(EXAMPLES, tokenizer)
 
 
 def test_a_template_that_opens_thoughts_is_refused_where_nothing_ends_them(byte_level: Any) -> None:

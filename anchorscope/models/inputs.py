@@ -14,7 +14,7 @@ import pandas as pd
 
 from anchorscope.anchors import tokens
 from anchorscope.models.endings import CONTEXT, Ending
-from anchorscope.styles import gap
+from anchorscope.styles import gap, template_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -159,7 +159,7 @@ def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
 
 def template_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
     """Return the ids of added tokens that look like markup (`<s>`) and are in the chat template."""
-    template = str(getattr(tokenizer, "chat_template", None) or "")
+    template = template_of(tokenizer)
     added = tokenizer.added_tokens_decoder.items()
     return {
         id_ for id_, token in added if _MARKUP.search(token.content) and token.content in template

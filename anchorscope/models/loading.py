@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
+WANTED_FILES = (
+    "*.safetensors", "*.json", "*.model", "*.txt", "*.jinja", "additional_chat_templates/*.jinja",
+)  # fmt: skip
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
-TEMPLATES = ("tokenizer_config.json", "chat_template.jinja")
+TEMPLATES = ("tokenizer_config.json", *vocabulary.TEMPLATES)
 RECIPE = "recipe.json"
 KEPT_FREE = 0.15
 """Share of each GPU's memory that is kept free of weights if a model is spread over GPUs."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json
+from anchorscope.styles import template_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +17,8 @@ FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
     "tekken.json",
 )  # fmt: skip
+TEMPLATES = ("chat_template.jinja", "additional_chat_templates/*.jinja")
+"""Files of chat templates. Another place is a key of tokenizer_config.json."""
 NEEDED = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 LEAST_VOCABULARY = 0.9
 """Least share of the embedding's rows that a tokenizer must use; embeddings may be padded."""
@@ -88,7 +91,7 @@ def has_template(folder: Path) -> bool:
     """Return whether a folder holds a chat template, without loading the tokenizer."""
     path = folder / "tokenizer_config.json"
     inside = path.is_file() and read_json(path).get("chat_template")
-    return bool(inside) or (folder / "chat_template.jinja").is_file()
+    return bool(inside) or any(any(folder.glob(files)) for files in TEMPLATES)
 
 
 def check_kind(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
@@ -133,7 +136,7 @@ def reads_as_its_file(tokenizer: PreTrainedTokenizerFast, folder: Path) -> bool:
 
 def thinking(tokenizer: Any) -> str | None:
     """Say how the chat template treats thinking; None if the template does not mention thinking."""
-    template = str(getattr(tokenizer, "chat_template", None) or "")
+    template = template_of(tokenizer)
     if "enable_thinking" in template:
         return "thinking is switched off"
     return "the chat template has no switch for thinking" if "think" in template else None

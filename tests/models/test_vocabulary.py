@@ -62,3 +62,22 @@ def test_loading_switches_cudnns_attention_off(checkpoint: Any) -> None:
         assert not cuda.cudnn_sdp_enabled()
     finally:
         cuda.enable_cudnn_sdp(before)
+
+
+@pytest.mark.parametrize(
+    "file", ["chat_template.jinja", "additional_chat_templates/default.jinja", None]
+)
+def test_a_chat_template_is_seen_and_counts_wherever_it_is(
+    tmp_path: Path, file: str | None
+) -> None:
+    named = [{"name": "default", "template": "{{ messages }}"}]
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({} if file else {"chat_template": named})
+    )
+    bare = loading.parts(tmp_path)
+    if file:
+        assert not vocabulary.has_template(tmp_path)
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("{{ messages }}")
+        assert loading.parts(tmp_path) == sorted([*bare, tmp_path / file])
+    assert vocabulary.has_template(tmp_path)
