@@ -11,8 +11,10 @@ with stage(snakemake):
     tokenizer = thinking = None
     if style_of(chosen.style).templated:
         from anchorscope.models import vocabulary
+        from anchorscope.models.heard import heard
 
-        tokenizer = vocabulary.load(read_json(given[0])["path"])
+        with heard():
+            tokenizer = vocabulary.load(read_json(given[0])["path"])
         thinking = vocabulary.thinking(tokenizer)
     sampled = read_parquet(given.questions)
     prompts, counts = build(

@@ -13,6 +13,7 @@ from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import contents, families, loading, vocabulary
+from anchorscope.models.heard import heard
 from anchorscope.models.loading import fits
 from anchorscope.passes import partners
 from anchorscope.questions import datasets, hub, prompts, questions, reading, revisions
@@ -126,12 +127,21 @@ def model(config: Config, name: str) -> Iterator[Finding]:
             what = f"no checkpoint of this recipe ({recipe}) exists, so the model is trained first"
             yield Finding("warning", "model", f"{name}: {what}")
     for place in places[:1]:
-        finding = tried("model", name, checkpoint, place, entry, entry.prompt)
+        finding, *warnings = heard_of("model", name, place, entry, entry.prompt)
         yield finding
+        yield from warnings
         if finding.status == "ok" and (newer := contents.newer_pickles(place)):
             which = f"newer than the safetensors in {place}, but not read: {', '.join(newer)}"
             do = "to measure these weights, load them and save them with `save_pretrained`"
             yield Finding("warning", "model", f"{name}: {which}", do, "no-safetensors")
+
+
+def heard_of(about: str, name: str, folder: Path, entry: Model, prompt: str) -> list[Finding]:
+    """Check a checkpoint. Return the finding, and those on what transformers warns of."""
+    with heard() as warnings:
+        finding = tried(about, name, checkpoint, folder, entry, prompt)
+    texts = [f"{name}: transformers warns: {text}" for text in warnings]
+    return [finding, *(Finding("warning", about, text) for text in texts)]
 
 
 def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
@@ -300,27 +310,27 @@ def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Itera
             continue
         if warning := revisions.unpinned(f"{kind}s", hub_id, entry.revision):
             yield Finding("warning", "hub", f"{kind} {name}: {warning}")
-        finding = here(config, kind, name, entry)
-        if finding is None:
-            finding = tried("hub", f"{kind} {name}", ask, kind, hub_id)
+        found = here(config, kind, name, entry)
+        finding, *warnings = found or [tried("hub", f"{kind} {name}", ask, kind, hub_id)]
+        yield from warnings
         if finding.status == "error" and getattr(entry, "gated", False):
             terms = f"its terms are at https://huggingface.co/{hub_id}"
             finding = finding._replace(do=f"{finding.do}; {terms}" if finding.do else terms)
         yield finding
 
 
-def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> Finding | None:
-    """Check a hub model or dataset if it is complete on this machine. Otherwise return None."""
+def here(config: Config, kind: str, name: str, entry: Model | Dataset) -> list[Finding]:
+    """Check a hub model or dataset if it is complete on this machine. Otherwise return []."""
     hub_id = str(entry.hub)
     if isinstance(entry, Model):
         folder = loading.cached(hub_id, entry.revision)
         if folder is None or loading.missing(folder):
-            return None
-        return tried("hub", f"{kind} {name}", checkpoint, folder, entry, "plain")
+            return []
+        return heard_of("hub", f"{kind} {name}", folder, entry, "plain")
     commit = revisions.known_commit("datasets", hub_id, entry.revision)
     cached = commit is not None and reading.prepared(hub_id, entry.config, commit)
     there = cached or Path(config.results, "data", f"{name}.parquet").is_file()
-    return Finding("ok", "hub", f"{kind} {name}: already on this machine") if there else None
+    return [Finding("ok", "hub", f"{kind} {name}: already on this machine")] if there else []
 
 
 def ask(kind: str, hub_id: str) -> str:

@@ -91,10 +91,20 @@ def _content(config: Config, cells: Sequence[Summary]) -> dict[str, Any]:
         "detection": {figure: _detection(config, figure) for figure in targets},
         "stages": run_facts.STAGES,
         "model_facts": [run_facts.model_facts(config, key) for key in models_used],
+        "warnings": _warnings(config, cells),
         "dataset_facts": [run_facts.dataset_facts(config, key) for key in datasets_used],
         "settings": yaml.safe_dump(run_facts.resolved(config), sort_keys=False, allow_unicode=True),
         "libraries": provenance.read(f"{config.root}/tables/{targets[0]}.csv")["libraries"],
     }
+
+
+def _warnings(config: Config, cells: Sequence[Summary]) -> dict[str, list[str]]:
+    """Return a dict of model → what transformers warned of while it loaded the model."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        texts = run_facts.warnings(config.root, cell["model"], cell["dataset"])
+        found.setdefault(cell["model"], {}).update(dict.fromkeys(texts))
+    return {model: list(texts) for model, texts in found.items() if texts}
 
 
 def _claims(config: Config, figure: str) -> list[dict[Any, Any]]:

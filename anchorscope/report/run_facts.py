@@ -104,6 +104,14 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
     }
 
 
+def warnings(root: str | Path, model: str, dataset: str) -> list[str]:
+    """Return what transformers warned of while it loaded the models of a cell."""
+    product = Path(root) / "delta_p" / model / f"{dataset}.csv"
+    records = provenance.read(product)["inputs"] if provenance.beside(product).is_file() else {}
+    found = (record.get("model", {}).get("warnings", ()) for record in records.values())
+    return list(dict.fromkeys(text for texts in found for text in texts))
+
+
 def _model_record(config: Config, model: str) -> dict[str, Any]:
     path = Path(config.results) / "models" / f"{model}.json"
     return read_json(path) if path.is_file() else {}

@@ -35,9 +35,12 @@ def device_of(snakemake: Any) -> str:
 def model_of(snakemake: Any, attention: str | None = None) -> tuple[dict[str, Any], Loaded]:
     """Return the record of a job's model from `loading.locate`, and the loaded model.
 
+    If transformers warns while it loads the model, the record gets these `warnings`.
+
     Raises:
         AnchorscopeError: The model cannot be loaded, or its files changed after it was located.
     """
+    from anchorscope.models.heard import heard
     from anchorscope.models.loading import files, load
 
     located = read_json(snakemake.input.model)
@@ -48,7 +51,9 @@ def model_of(snakemake: Any, attention: str | None = None) -> tuple[dict[str, An
     if located["source"] in ("local", "trained") and digest(files(located["path"])) != on_disk:
         what = "the model's files have changed since they were located"
         raise stale(what, located["path"], snakemake.input.model)
-    return located, load(located["path"], **chosen, device=device, attention=attention)
+    with heard() as warnings:
+        loaded = load(located["path"], **chosen, device=device, attention=attention)
+    return located | ({"warnings": warnings} if warnings else {}), loaded
 
 
 def prepared(job: Any) -> Prepared:

@@ -12,6 +12,8 @@ import yaml
 from conftest import LAYERS, WIDTH
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import GatedRepoError
+from transformers import AutoTokenizer
+from transformers.utils.logging import get_logger
 from workflow import PROJECT
 
 from anchorscope.cli import cli_check, main as cli
@@ -119,6 +121,19 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(check, clone, tex
     found = check(more)
     (status, finding), *_ = found.about("dataset")
     assert (found.code, status) == (1, "error") and said in finding
+
+
+def test_what_transformers_warns_of_is_a_line(check, monkeypatch):
+    load = AutoTokenizer.from_pretrained
+
+    def warned(*arguments, **options):
+        get_logger("transformers.tokenization").warning("an incorrect\nregex pattern")
+        return load(*arguments, **options)
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", warned)
+    found = check({}).about("model")
+    assert ("warning", "near: transformers warns: an incorrect regex pattern") in found
+    assert found[0][0] == "ok"
 
 
 def test_ids_that_several_rows_share_are_named_with_their_number(check, clone):

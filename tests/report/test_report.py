@@ -143,6 +143,9 @@ def _scores(z: np.ndarray, rng: np.random.Generator, signal: bool) -> pd.DataFra
     return found.assign(p=samples.sigmoid(found["s"].to_numpy()), inner_auc=0.8, **fixed)
 
 
+WARNINGS = {"first": ["an incorrect <b>regex</b>"], "second": []}
+
+
 def _records(root: Path, model: str, dataset: str) -> None:
     """Counts of every stage: 100 rows, two folded, 98 questions, four lost, then the rest."""
     lost = {"no question anchor": 4}
@@ -156,7 +159,8 @@ def _records(root: Path, model: str, dataset: str) -> None:
         here = dropped.get(stage, lost | {"no answer anchor": 94 - SAMPLES})
         total = 100 if stage == "dataset" else 98
         counts = Counts(total, total - sum(here.values()), here, notes.get(stage, {})).as_dict()
-        inputs[f"{root}/{stage}/x"] = {"rule": stage, "counts": counts, "made_from": before}
+        of = {"model": {"warnings": WARNINGS[model]}} if stage == "answers" else {}
+        inputs[f"{root}/{stage}/x"] = {"rule": stage, "counts": counts, "made_from": before} | of
         before = [f"{root}/{stage}/x"]
     product = root / "delta_p" / model / f"{dataset}.csv"
     provenance.record(product, identity="d", settings={}, inputs=inputs, rule="delta_p")
@@ -349,6 +353,8 @@ def test_samples_lost_and_sources_are_those_of_the_run(run: Config, page: Page) 
     noted = {"empty golds left out": 3, unsure: 2}
     assert found["noted"] == noted and "noted: 3 empty golds" in page.text
     assert f"noted: 2 {unsure}" in page.text
+    assert "First <b>model</b>, transformers warned: an incorrect <b>regex</b>" in page.text
+    assert page.text.count("transformers warned") == 1
     facts = run_facts.model_facts(run.model_copy(update={"limit": 5}), "second")
     assert (facts["source"], facts["revision"]) == ("hub: owner/second", "abc123")
     assert Config.model_validate(run_facts.resolved(run)).figures == run.figures
