@@ -1,5 +1,6 @@
 """`anchorscope convert`: convert a GGUF file to a model folder, with transformers."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ Converting other files may drop settings, or change how some texts are split int
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
 RECORD = "gguf.json"
+PART = re.compile(r"-\d{5}-of-(?P<count>\d{5})(?=\.gguf$)")  # in the name of a part's file
 
 
 def refuse(path: Path) -> None:
@@ -46,7 +48,7 @@ def convert(path: Path, folder: Path) -> None:
         raise
     except Exception as error:  # transformers raises any type of error on a broken file
         what = f"the GGUF file cannot be read ({type(error).__name__}: {str(error)[:200]})"
-        do = "download it again; it may be cut short"
+        do = "download it again; it may be cut short, or one of several parts to be joined first"
         raise AnchorscopeError(what, path, do, see="broken-weights") from error
     if lost := sorted(str(name) for names in info.values() for name in names):
         what = f"{len(lost)} weights of the file do not fit the model, the first: {lost[0]}"
@@ -68,6 +70,7 @@ def _check(path: Path) -> str | None:
     from gguf import LlamaFileType
     from transformers.integrations.gguf import read_gguf_metadata
 
+    _check_whole(path)
     says, tensors = read_gguf_metadata(str(path))
     kind = says["general.architecture"], says.get("tokenizer.ggml.pre", "default")
     scaled = says.get(f"{kind[0]}.rope.scaling.type", "none") != "none"
@@ -77,6 +80,23 @@ def _check(path: Path) -> str | None:
         raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
     name = LlamaFileType(says["general.file_type"]).name
     return None if name in FLOATS else name.removeprefix("MOSTLY_")
+
+
+def _check_whole(path: Path) -> None:
+    """Refuse one of several files of a model. In it, an absent LM head does not mean a tied one."""
+    from gguf import GGUFReader
+
+    said, named = GGUFReader(path).get_field("split.count"), PART.search(path.name)
+    # llama.cpp writes 0 into the file that it merges, so a merged file may keep a part's name.
+    count = int(said.contents() if said else named["count"] if named else 1)
+    if count <= 1:
+        return
+    first = path.with_name(PART.sub(f"-00001-of-{count:05}", path.name)) if named else path
+    whole = path.with_name(PART.sub("", path.name)) if named else path.with_suffix(".whole.gguf")
+    command = shlex.join(["llama-gguf-split", "--merge", str(first), str(whole)])
+    what = f"the file is one of {count} files of a model"
+    do = f"download all {count}, run this command of llama.cpp on the first: {command}"
+    raise AnchorscopeError(what, path, f"{do}; then convert {whole}", see="gguf")
 
 
 def _read(path: Path) -> tuple[Any, Any, Mapping[str, Any]]:

@@ -100,6 +100,54 @@ def test_what_would_give_other_numbers_is_refused_and_nothing_is_written(
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.gguf"]
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        # The second file holds the LM head: without it, the head would be tied to the embedding.
+        ("tiny-00001-of-00002.gguf", {"extra": {"split.count": 2}, "left_out": "output.weight"}),
+        (
+            "tiny-00002-of-00002.gguf",
+            {"extra": {"split.count": 2}, "left_out": "token_embd.weight"},
+        ),
+        ("tiny-00001-of-00002.gguf", {"left_out": "blk.1.ffn_up.weight"}),
+        ("first.gguf", {"extra": {"split.count": 2}}),
+    ],
+)
+def test_one_of_several_files_is_refused_with_the_command_that_merges(
+    name: str, change: dict[str, Any], source: Any, tmp_path: Path
+) -> None:
+    write(tmp_path / name, source, **change)
+    with pytest.raises(AnchorscopeError, match="one of 2 files") as caught:
+        gguf_files.convert(tmp_path / name, tmp_path / "tiny")
+    first, whole = ("tiny-00001-of-00002.gguf", "tiny.gguf")
+    if name == "first.gguf":
+        first, whole = name, "first.whole.gguf"
+    command = f"llama-gguf-split --merge {tmp_path / first} {tmp_path / whole}"
+    assert command in str(caught.value.do) and not (tmp_path / "tiny").exists()
+
+
+def test_the_second_of_several_files_holds_nothing_but_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "tiny-00002-of-00002.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.kv_data = [{}]  # as llama.cpp writes it, without even the architecture
+    writer.add_uint16("split.no", 1)
+    writer.add_uint16("split.count", 2)
+    writer.add_tensor("output.weight", np.ones((2, 2), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(AnchorscopeError, match="one of 2 files"):
+        gguf_files.convert(path, tmp_path / "tiny")
+
+
+def test_a_merged_file_may_keep_the_name_of_a_part(source: Any, tmp_path: Path) -> None:
+    path = tmp_path / "tiny-00001-of-00002.gguf"
+    write(path, source, extra={"split.count": 0})
+    gguf_files.convert(path, tmp_path / "tiny")
+    assert (tmp_path / "tiny" / "config.json").is_file()
+
+
 def test_a_broken_file_and_a_missing_package_are_named_and_a_folder_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
