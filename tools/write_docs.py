@@ -31,10 +31,10 @@ INTRODUCTION = """\
 All settings are in `config.yaml` and are checked before any job starts. `--config limit=50` changes
 one key for one run; `--configfile my.yaml` merges your own file over it. The catalogue in
 `anchorscope/config/` adds more models, datasets and figures; keys that you set win.
-The keys of `models`, `datasets` and `figures` are names of your choice (lower case, digits, `.` and
-`-`). Where a key takes one of several values, the default is bold. Keys are text unless another
-type is given, and optional unless marked as required. Your editor checks the file if its first line
-is `# yaml-language-server: $schema=docs/config.schema.json`.
+The keys of `models`, `datasets` and `figures` are names of your choice (lower case, digits, `.`,
+`_` and `-`). Where a key takes one of several values, the default is bold. Keys are text unless
+another type is given, and optional unless marked as required. Your editor checks the file if its
+first line is `# yaml-language-server: $schema=docs/config.schema.json`.
 """
 
 

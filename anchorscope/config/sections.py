@@ -1,5 +1,6 @@
 """Base class of the config's sections, and the sections of models, datasets and figures."""
 
+import json
 import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
@@ -57,6 +58,18 @@ def _once(given: list[Item]) -> list[Item]:
     return given
 
 
+def _place(given: str) -> str:
+    """Expand `~`. Refuse a path with control characters, or of Windows on another system."""
+    shown = json.dumps(given, ensure_ascii=False)
+    if re.search(r"[\x00-\x1f\x7f]", given):
+        do = "write `/` between folders: in double quotes, YAML reads `\\n` as a line break"
+        raise mistake(f"the path {shown} holds a line break, a tab or the like", do)
+    if os.sep == "/" and ("\\" in given or re.match(r"[A-Za-z]:", given)):
+        do = "write `/` between folders; under WSL, `D:\\out` is `/mnt/d/out`"
+        raise mistake(f"`{given}` is a path of Windows, and here the name of a single file", do)
+    return os.path.expanduser(given)
+
+
 def _hub_id(given: str) -> str:
     """Refuse an invalid hub id, which the hub's client would take for a local path."""
     if not re.fullmatch(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", given, re.ASCII):
@@ -70,9 +83,9 @@ def _name(name: str, info: ValidationInfo) -> str:
     if name in (info.context or {}).get("reserved", ()):
         do = f"choose another name, for example `my-{name}`"
         raise mistake(f"the name `{name}` is reserved for the workflow", do)
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", name) or ".." in name:
-        near = re.sub(r"[^a-z0-9.]+", "-", re.sub(r"\.+", ".", name.lower())).strip(".-")
-        do = f"use lower case, digits, and `.` or `-` inside: `{near or 'my-name'}`"
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", name) or ".." in name:
+        near = re.sub(r"[^a-z0-9._]+", "-", re.sub(r"\.+", ".", name.lower())).strip("._-")
+        do = f"use lower case, digits, and `.`, `_` or `-` inside: `{near or 'my-name'}`"
         raise mistake(f"the name `{name}` cannot be used in file names", do)
     return name
 
@@ -98,7 +111,7 @@ Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
 Several = Annotated[int, Field(ge=2)]
 Text = Annotated[str, Field(min_length=1)]
-Place = Annotated[Text, AfterValidator(os.path.expanduser)]
+Place = Annotated[Text, AfterValidator(_place)]
 HubId = Annotated[str, AfterValidator(_hub_id)]
 Name = Annotated[str, AfterValidator(_name)]
 ModelKey = Annotated[str, _key_of("models")]

@@ -22,6 +22,8 @@ _NOT_DATA = re.compile(
     r"\..*|.*\.provenance\.json|dataset_infos?\.json|dataset_dict\.json|state\.json"
 )
 
+_MARK = re.compile("(?:^|(?<=\n))\ufeff+")
+
 
 def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str | None]:
     """Read the rows of a split, with only the columns that `fields` names.
@@ -134,6 +136,8 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
     if split is not None and len(in_folder) > 1:
         named = re.compile(rf"{re.escape(split)}(?![A-Za-z0-9])")
         files = [f for f in in_folder if named.match(f.name) or named.fullmatch(f.parent.name)]
+    if not in_folder and (saved := _saved_to_disk(folder, split)):
+        raise saved
     if len({file.suffix for file in files}) != 1:
         what = "data files of several kinds" if files else "no data file"
         what += f" of split `{split}`" if split else ""
@@ -141,6 +145,16 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         names = ", ".join(file.name for file in in_folder) or "none"
         raise _no_file(f"{what}; found: {names}", folder, do)
     return files
+
+
+def _saved_to_disk(folder: Path, split: str | None) -> AnchorscopeError | None:
+    """Return the error for a folder written by `save_to_disk` of `datasets`; None for others."""
+    if not (tables := sorted(folder.glob("**/*.arrow"))):
+        return None
+    chosen = f"[{(split or tables[0].parent.name)!r}]" if tables[0].parent != folder else ""
+    code = f"load_from_disk({str(folder)!r}){chosen}.to_parquet('rows.parquet')"
+    do = f"name a file that Python writes: from datasets import load_from_disk; {code}"
+    return _no_file("a folder of `save_to_disk`, which only `datasets` reads", folder, do)
 
 
 def _data_files(folder: Path) -> list[Path]:
@@ -173,8 +187,9 @@ def _broken(what: str, where: object, do: str = "correct or remove it") -> Ancho
 
 
 def _text(path: Path) -> str:
+    """Return a file's text without byte-order marks at its start or, in joined files, of lines."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return _MARK.sub("", path.read_bytes().decode("utf-8"))
     except UnicodeDecodeError as error:
         raise _broken(f"not UTF-8 text ({error})", path, "save it as UTF-8") from None
 
@@ -216,6 +231,8 @@ def _csv(path: Path) -> Rows:
         for row in reader:
             if None in row or None in row.values():
                 raise csv.Error("a row has more or fewer cells than the header")
+            if all(name == cell for name, cell in row.items()):
+                raise csv.Error("the header again, as if files had been joined")
             rows.append(row)
     except csv.Error as error:
         do = "correct the line; a cell with a comma or a quote stands in double quotes"

@@ -18,11 +18,15 @@ from anchorscope.storage.files import atomic
 from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
 
-STAGES = (
-    "dataset model train prompts answers activations scores truth table picture detector samples"
-)
-RESERVED = frozenset([*TARGETS, *STAGES.split()])
-"""Names of targets and stages of the workflow. No model, dataset or figure may have them."""
+RULES = """
+    dataset model train prompts answers activations scores truth table picture detector samples
+    methods delta_p p_true null_world null_controls calibration_cell calibration_table
+    calibration_figure detection_scores detection_cell detection_transfer detection_table
+    transfer_table experiment_measure experiment_table experiment_calibration reproduction_table
+    report_page
+"""
+RESERVED = frozenset([*TARGETS, *RULES.split()])
+"""Names of targets and rules of the workflow. No model, dataset or figure may have them."""
 
 Keys = tuple[str, ...]
 """Path from the top of the config to an entry: keys, and indices in lists."""

@@ -16,7 +16,7 @@ from anchorscope.config import shipped
 from anchorscope.config.settings import Conditions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
-from anchorscope.workflow.config import load, read
+from anchorscope.workflow.config import RESERVED, load, read
 from tools import write_docs
 
 MISSING = "<missing>"
@@ -68,7 +68,9 @@ def test_a_mistake_names_its_key_its_value_and_the_remedy(path, value, expected)
     ("name", "expected"),
     [
         *[(name, "reserved") for name in ("all", "retrain-seeds", "answers", "patching")],
-        ("My_Figure", "`my-figure`"),
+        ("My Figure", "`my-figure`"),
+        ("Trivia_QA", "`trivia_qa`"),
+        ("_rows_", "`rows`"),
         ("a/b", "`a-b`"),
         ("für", "`f-r`"),
         ("demo\n", "file names"),
@@ -79,6 +81,13 @@ def test_a_name_that_would_break_a_rule_or_a_file_is_refused(name, expected):
     for catalogue in KINDS:
         message = error_of(f"{catalogue}/", SHIPPED[catalogue] | {name: CELLS})
         assert f"{catalogue}.{name}" in message and expected in message
+
+
+def test_a_name_may_hold_an_underscore_unless_a_rule_has_it():
+    assert load(changed("models/qwen_3", {"local": "x"})).models["qwen_3"].label == "qwen_3"
+    text = "".join(path.read_text("utf-8") for path in (PROJECT / "rules").glob("*.smk"))
+    names = set(re.findall(r"^rule (\w+):", text, re.M))
+    assert "delta_p" in names and names <= RESERVED
 
 
 def test_all_mistakes_come_in_one_error():

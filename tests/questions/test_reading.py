@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 from datasets.exceptions import DatasetNotFoundError
 from hostile import cases, short, text
 from huggingface_hub import errors
@@ -44,6 +44,7 @@ def rows_of(path: Path, split: str | None = None, **fields: Any) -> list[dict]:
         ("x.txt", "q", "files ending in"),
         ("x.csv", "question;answer\nq;a\n", "columns are question;answer\n"),
         ("x.jsonl", '{"question": "q \\ud83d", "answer": "a"}', "half of a surrogate pair"),
+        ("x.csv", "question,answer\nq,a\nquestion,answer\nq2,b\n", "the header again"),
         ("x.csv", "question,answer\nWer wei\xdf?,x\n", "save it as UTF-8"),
     ],
 )
@@ -75,6 +76,30 @@ def test_cells_come_back_to_the_last_character_from_every_kind_of_file(
         lines = [json.dumps(record, ensure_ascii=raw) for record in records]
         path.with_suffix(".jsonl").write_text("\n".join(lines), encoding="utf-8", newline="\n")
         assert reading.file_rows(path.with_suffix(".jsonl")) == records
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_byte_order_marks_of_joined_files_are_no_text(tmp_path: Path, ends: str) -> None:
+    rows = [{"question": f"q\ufeff{n}", "answer": "a"} for n in range(3)]
+    lines = [f"\ufeff{json.dumps(row, ensure_ascii=False)}{ends}" for row in rows]
+    (tmp_path / "x.jsonl").write_bytes("".join(lines).encode())
+    assert reading.file_rows(tmp_path / "x.jsonl") == rows
+    table = ["\ufeff\ufeffquestion,answer", "q\ufeff0,a", "\ufeffq\ufeff1,a"]
+    (tmp_path / "x.csv").write_bytes(ends.join(table).encode())
+    assert reading.file_rows(tmp_path / "x.csv") == rows[:2]
+
+
+@pytest.mark.parametrize("splits", [False, True])
+def test_a_folder_of_save_to_disk_is_named_with_the_code_that_writes_a_file(
+    tmp_path: Path, splits: bool
+) -> None:
+    data = Dataset.from_list([{"question": "q", "answer": "a"}])
+    (DatasetDict({"test": data}) if splits else data).save_to_disk(tmp_path / "saved")
+    with pytest.raises(AnchorscopeError, match="save_to_disk") as caught:
+        rows_of(tmp_path / "saved", "test" if splits else None)
+    code = str(caught.value.do).partition("writes: ")[2]
+    exec(code.replace("'rows.parquet'", repr(str(tmp_path / "rows.parquet"))))
+    assert rows_of(tmp_path / "rows.parquet") == [{"question": "q", "answer": "a"}]
 
 
 SHORT = pa.table({
