@@ -109,16 +109,17 @@ def is_right(proper: str, reply: str, golds: Sequence[str]) -> bool:
 
 
 def only_repeats(proper: str, reply: str, question: str, golds: Sequence[str]) -> bool:
-    """Return whether all golds that match an answer stand in the question, and others do not.
+    """Return whether an answer matches only golds that stand in its question.
 
     "Annie Mae Bullock" is an alias of Tina Turner, but no answer to "By what name is Annie Mae
-    Bullock better known?". A question that offers a choice ("X or Y?") contains its right answer.
+    Bullock better known?". A question that offers a choice ("X or Y?"), or that holds all its
+    golds, contains its right answer; this then returns False.
     """
+    if _OFFERS.search(question) or not is_right(proper, reply, golds):
+        return False
     # An empty text keeps the place of a gold: only the first one loses its remark in brackets.
     others = ["" if _stands_in(question, gold) else gold for gold in golds]
-    if others == list(golds) or not any(others) or _OFFERS.search(question):
-        return False
-    return is_right(proper, reply, golds) and not is_right(proper, reply, others)
+    return any(others) and not is_right(proper, reply, others)
 
 
 def _stands_in(question: str, gold: str) -> bool:
@@ -134,8 +135,10 @@ def _stands_in(question: str, gold: str) -> bool:
 
 def _has_words(text: str, words: str) -> bool:
     """Return whether a text has whole words, also spaced otherwise: "thigh bone", "thighbone"."""
-    letters = " ?".join(map(re.escape, words.replace(" ", "")))
-    return bool(letters and re.search(rf"(?<!\S){letters}(?!\S)", text))
+    letters = words.replace(" ", "")
+    if not letters or letters not in text.replace(" ", ""):
+        return False
+    return bool(re.search(rf"(?<!\S){' ?'.join(map(re.escape, letters))}(?!\S)", text))
 
 
 def judge(reply: str, question: str, golds: Sequence[str]) -> bool:

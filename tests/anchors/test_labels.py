@@ -182,12 +182,18 @@ def test_an_answer_that_matches_only_golds_in_its_question_only_repeats_it(
     assert only_repeats(proper, reply, question, golds) is repeats
 
 
-@pytest.mark.parametrize(("dataset", "rows"), [("trivia_qa", 114), ("popqa", 34), ("nq_open", 20)])
+def letters(text: str) -> str:
+    """The letters and digits of a text."""
+    return re.sub(r"\W", "", text.casefold())
+
+
+@pytest.mark.parametrize(("dataset", "rows"), [("trivia_qa", 99), ("popqa", 34), ("nq_open", 17)])
 def test_real_rows_have_golds_that_only_repeat_their_question(dataset: str, rows: int) -> None:
     found = 0
     for row in present(dataset):
         fields = {"question": "question", "answers": FIELDS[dataset]}
         cells = RowCells(row, fields, dataset, Counter())
         question, golds = str(cells.question), cells.golds
-        found += any(only_repeats(gold, gold, question, golds) for gold in golds)
+        inside = (gold for gold in golds if letters(gold) in letters(question))
+        found += any(only_repeats(gold, gold, question, golds) for gold in inside)
     assert found == rows
