@@ -16,7 +16,7 @@ from anchorscope.storage import locks, partial
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.storage.provenance import beside, made_with
 from anchorscope.storage.records import SHOW_NUMBERS, check_inputs
-from anchorscope.workflow import resume
+from anchorscope.workflow import job_status, resume
 from anchorscope.workflow.jobs import prepared
 from anchorscope.workflow.resources import activation_bytes
 from anchorscope.workflow.stage import job_of, root_of_lock
@@ -42,6 +42,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     if on_a_cluster(workflow):
         refuse_arrays(workflow.executor_settings)
         resume.refuse_orphans(Path.cwd())
+        job_status.install()
     jobs = list(workflow.dag.needrun_jobs())
     refuse_held(jobs)
     check_sources(jobs)

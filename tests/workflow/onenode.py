@@ -90,6 +90,18 @@ class OneNode:
             for command in (["scontrol", "hold"], ["scancel", "--full", "--signal=STOP"]):
                 subprocess.run([*command, job], env=environment, capture_output=True, check=False)
 
+    def preempt(self) -> None:
+        """Run a job that needs the whole node and goes before all others, to its end."""
+        self.ask("srun", "--partition=urgent", "--cpus-per-task=4", "--time=1", "true")
+
+    def forget(self) -> None:
+        """Start the controller anew, without its memory of jobs."""
+        controller = self.daemons.pop(1)
+        controller.terminate()
+        controller.wait(60)
+        _daemon(self, "slurmctld", "-D", "-c", "-f", f"{self.root}/slurm.conf")
+        wait(lambda: _state(self) == "idle", 300, f"the node; see {self.root}/log")
+
     def jobs(self) -> list[Job]:
         """All jobs since the start."""
         said = self.ask("scontrol", "show", "job", "--details", "--oneliner")

@@ -2,6 +2,8 @@
 
 import getpass
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +14,7 @@ import workflow
 import yaml
 
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import resources, resume
+from anchorscope.workflow import job_status, resources, resume
 from anchorscope.workflow.resources import Site
 
 
@@ -72,6 +74,53 @@ def test_a_folder_that_saw_a_cluster_and_no_other_asks_slurm(folder):
         resume.orphans(folder)
     log(folder, "a run of this machine\n")
     assert resume.cancel_orphans(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "queue", "state"),
+    [
+        ("RUNNING", "RUNNING", "RUNNING"),
+        ("COMPLETED", None, "COMPLETED"),
+        ("PREEMPTED", "PREEMPTED", "CANCELLED"),
+        ("PREEMPTED", None, "CANCELLED"),
+        ("PREEMPTED", "PENDING", "PENDING"),  # SLURM starts it again
+        (None, "PENDING", "PENDING"),  # accounting does not know it yet
+        (None, "COMPLETED", "COMPLETED"),
+        (None, None, "ERROR"),
+    ],
+)
+def test_a_job_that_slurm_preempted_or_lost_has_failed_unless_it_starts_again(asked, queue, state):
+    found, listed = ({"7": of} if of else {} for of in (asked, queue))
+    assert job_status.completed(found, listed, ["7"]) == {"7": state}
+
+
+def test_while_slurm_does_not_answer_no_job_has_ended():
+    for answer in (None, {}, {"7": "PREEMPTED"}):
+        assert job_status.completed(answer, None, ["7"]) == {"7": "RUNNING"}
+    assert job_status.completed(None, {}, ["7"]) == {"7": "RUNNING"}
+    assert job_status.completed({"7": "FAILED"}, None, ["7"]) == {"7": "FAILED"}
+
+
+def test_the_plugins_question_is_answered_for_all_jobs_of_the_run_and_no_other_is_changed(
+    folder, monkeypatch
+):
+    """The plugin's own command, as it is installed here."""
+    from snakemake_executor_plugin_slurm import job_status_query as plugin
+
+    monkeypatch.chdir(folder)
+    submitted = "Job 1 has been submitted with SLURM jobid 1{} (log: x).\n"
+    log(folder, f"SLURM run ID: mine\n{submitted.format(1)}{submitted.format(2)}")
+    (folder / "queue").write_text("11|PREEMPTED\n13|RUNNING\n")
+    both = 'case "$*" in *"--name mine"*|*--name=mine*) cat {}/queue;; *) echo "$@";; esac'
+    (folder / "bin/squeue").write_text(f"#!/bin/sh\n{both.format(folder)}\n")
+    for _ in range(2):
+        job_status.install()
+    for query in (plugin.query_job_status_squeue, plugin.query_job_status_sacct):
+        shutil.copy(folder / "bin/squeue", folder / "bin/sacct")
+        job_status.install()
+        said = subprocess.run(shlex.split(query("mine")), capture_output=True, text=True)
+        assert said.stdout.split() == ["11|CANCELLED", "13|RUNNING", "12|ERROR"], said
+    assert subprocess.check_output(["squeue", "--noheader", "a b"]) == b"--noheader a b\n"
 
 
 def test_jobs_that_do_not_end_are_not_raced(folder):

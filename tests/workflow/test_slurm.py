@@ -71,19 +71,19 @@ class Clone:
 
     def run(self, *more: str) -> int:
         """The same, to its end."""
-        return self._end(self.start(*more))
+        return self.end(self.start(*more))
 
     def run_in_session(self, *more: str) -> int:
         """The same from inside a job that holds a GPU, two cores and much memory."""
         held = ("--partition=accelerated", "--gres=gpu:1", "--mem=20000", "--cpus-per-task=2")
-        return self._end(self._begin(["srun", *held, "--time=90", *SNAKEMAKE, *more, *USUAL]))
+        return self.end(self._begin(["srun", *held, "--time=90", *SNAKEMAKE, *more, *USUAL]))
 
     def resume(self) -> int:
         """`make resume PROFILE=slurm`, with the environment that the tests run in set up."""
         shutil.copy2(workflow.PROJECT / "Makefile", self.root)
         (self.root / ".venv").symlink_to(sys.prefix)
         command = ["make", "--old-file=.venv/.ready", "resume", "PROFILE=slurm"]
-        return self._end(self._begin([*command, f"ARGS={' '.join(USUAL)}"]))
+        return self.end(self._begin([*command, f"ARGS={' '.join(USUAL)}"]))
 
     def _begin(self, command: list[str]) -> subprocess.Popen[str]:
         with open(self.root / "said", "a", encoding="utf-8") as said:
@@ -99,7 +99,7 @@ class Clone:
                 preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
 
-    def _end(self, process: subprocess.Popen[str]) -> int:
+    def end(self, process: subprocess.Popen[str]) -> int:
         try:
             return process.wait(RUN_SECONDS)
         finally:
@@ -238,3 +238,40 @@ def test_an_array_is_refused_before_its_first_job(clone):
     assert clone.run("--slurm-array-jobs", "all") != 0
     assert "remove this option from the command line and from slurm/config.yaml" in clone.said()
     assert clone.jobs() == []
+
+
+def test_a_job_that_slurm_preempts_and_does_not_start_again_is_sent_again(clone):
+    run = clone.start("--until", "answers")
+    try:
+        onenode.wait(lambda: running(clone), 900, "a job")
+        clone.cluster.preempt()
+    except BaseException:
+        run.kill()
+        raise
+    assert clone.end(run) == 0, clone.said()
+    assert {job.state for job in clone.jobs()} == {"PREEMPTED", "COMPLETED"}
+    assert all_answered(clone)
+
+
+def test_jobs_that_slurm_lost_are_sent_again(clone):
+    """The last test: the cluster forgets the jobs of all tests."""
+    run = clone.start("--until", "answers")
+    try:
+        onenode.wait(lambda: running(clone), 900, "a job")
+        clone.cluster.forget()
+    except BaseException:
+        run.kill()
+        raise
+    assert clone.end(run) == 0, clone.said()
+    sent = re.findall(r"submitted with SLURM jobid (\d+)", clone.said())
+    assert {*sent} > {job.id for job in clone.jobs()}, "some are lost"
+    assert all_answered(clone)
+
+
+def running(clone: Clone) -> list[str]:
+    return [job.id for job in clone.jobs() if job.state == "RUNNING"]
+
+
+def all_answered(clone: Clone) -> bool:
+    made = (clone.root / "results/answers").rglob("*.parquet")
+    return {path.parent.name for path in made} == {WITH_GPU, WITHOUT}
