@@ -37,7 +37,8 @@ def test_every_warning_is_kept_once_in_one_line_and_logged_as_ours(
 def test_a_job_keeps_what_is_said_of_tokenizer_and_model_in_its_record(
     checkpoint: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_json({"path": str(checkpoint("llama")), "source": "hub"}, tmp_path / "model.json")
+    record = {"path": str(checkpoint("llama")), "source": "hub", "revision": "main"}
+    write_json(record, tmp_path / "model.json")
     job: Any = SimpleNamespace(
         input=SimpleNamespace(model=str(tmp_path / "model.json")),
         params={"dtype": "float32", "batch_tokens": None},
