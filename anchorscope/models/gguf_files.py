@@ -11,9 +11,10 @@ from typing import Any
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic, read_json, write_json
 
-COMPARED = {("llama", "smollm"), ("gemma3", "default")}
-"""(Architecture, pre-tokenizer) of files that transformers was found to convert correctly.
-Converting other files may drop settings, or change how some texts are split into tokens."""
+SEQUENCE_TO_SEQUENCE = {"t5", "t5encoder", "umt5"}
+SPLIT_LIKE_GPT2 = {"gpt-2", "mpt", "olmo", "smollm", "starcoder"}
+"""Byte-level pre-tokenizers for which transformers' default, the one of GPT-2, is right. They split
+all texts like it, or were trained on single digits, so that no merge joins two."""
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
 RECORD = "gguf.json"
@@ -33,7 +34,8 @@ def convert(path: Path, folder: Path) -> None:
 
     Raises:
         AnchorscopeError: The package `gguf` is missing; the file cannot be read, lacks weights, or
-            is of a kind outside `COMPARED`; or `folder` exists and `convert` did not write it.
+            is of a kind that transformers does not convert exactly; or `folder` exists and
+            `convert` did not write it.
     """
     if folder.exists() and not (folder / RECORD).is_file():
         what = "the folder already exists and is not from an earlier conversion"
@@ -44,6 +46,7 @@ def convert(path: Path, folder: Path) -> None:
     try:
         quantisation = _check(path)
         model, tokenizer, info = _read(path)
+        _check_positions(path, model.config)
     except AnchorscopeError:
         raise
     except Exception as error:  # transformers raises any type of error on a broken file
@@ -66,20 +69,68 @@ def quantisation(folder: Path) -> str | None:
 
 
 def _check(path: Path) -> str | None:
-    """Refuse an untested kind of file. Return the format of quantised weights, None for floats."""
+    """Refuse an unknown kind of file. Return the format of quantised weights, None for floats."""
     from gguf import LlamaFileType
     from transformers.integrations.gguf import read_gguf_metadata
 
     _check_whole(path)
     says, tensors = read_gguf_metadata(str(path))
-    kind = says["general.architecture"], says.get("tokenizer.ggml.pre", "default")
-    scaled = says.get(f"{kind[0]}.rope.scaling.type", "none") != "none"
-    if kind not in COMPARED or scaled or "rope_freqs.weight" in tensors:
-        scaling = " with scaled positions" if kind in COMPARED else ""
-        what = f"GGUF files of the kind {'/'.join(kind)}{scaling} may lose settings when converted"
+    family = says["general.architecture"]
+    if _plain(family) not in _families():
+        raise AnchorscopeError(
+            f"transformers reads no {family} from GGUF", path, OTHERWISE, see="gguf"
+        )
+    if pre := _unknown_split(says):
+        what = f"transformers may split texts into other tokens than the pre-tokenizer {pre} does"
+        raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
+    scaled = says.get(f"{family}.rope.scaling.type", "none") != "none"
+    if scaled or any(name.startswith("rope_f") for name in tensors):
+        what = f"the scaled positions of this {family} file are lost when it is converted"
         raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
     name = LlamaFileType(says["general.file_type"]).name
     return None if name in FLOATS else name.removeprefix("MOSTLY_")
+
+
+def _families() -> set[str]:
+    """Return the architectures of causal language models that transformers reads from GGUF."""
+    from transformers.integrations.gguf import GGUF_ARCHS
+    from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES
+
+    others = {"general", "tokenizer"} | SEQUENCE_TO_SEQUENCE  # sections of the reader's mapping
+    return {_plain(name) for name in {*GGUF_ARCHS, *GGUF_SUPPORTED_ARCHITECTURES} - others}
+
+
+def _plain(family: str) -> str:
+    """Return a name in which llama.cpp's and transformers' spelling agree: `qwen2moe`, `gptoss`."""
+    return family.replace("-", "").replace("_", "")
+
+
+def _unknown_split(says: Mapping[str, Any]) -> str | None:
+    """Return the pre-tokenizer of a byte-level vocabulary if transformers does not know it."""
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+
+    pre = str(says.get("tokenizer.ggml.pre", "default"))
+    if says["tokenizer.ggml.model"] != "gpt2" or pre in {*GGUF_PRE_TOKENIZER_SPLITS}:
+        return None
+    return None if pre in SPLIT_LIKE_GPT2 else pre
+
+
+def _check_positions(path: Path, config: Any) -> None:
+    """Refuse a model whose rotary base is not the file's. For some families it is not read."""
+    from transformers.integrations.gguf import read_gguf_metadata
+
+    says, _ = read_gguf_metadata(str(path))
+    base = says.get(f"{says['general.architecture']}.rope.freq_base")
+    if base is None or base in _bases(config.to_dict().get("rope_parameters") or {}):
+        return
+    what = f"the base of the rotary positions, {base:g}, is lost when this file is converted"
+    raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
+
+
+def _bases(parameters: Mapping[str, Any]) -> set[float]:
+    """Return the rotary bases of a config; each kind of layers may have its own."""
+    nested = [value for value in parameters.values() if isinstance(value, Mapping)]
+    return {found["rope_theta"] for found in (parameters, *nested) if "rope_theta" in found}
 
 
 def _check_whole(path: Path) -> None:

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 import torch
 from conftest import LAYERS, WIDTH
+from tokenizers import Regex, Tokenizer, pre_tokenizers
+from transformers.integrations import ggml
+from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
 from anchorscope.cli.main import main
 from anchorscope.models import gguf_files, loading
@@ -24,15 +27,18 @@ SETTINGS = {
 }  # fmt: skip
 
 
+PRE = {"llama": "smollm", "qwen2": "qwen2"}
+
+
 @pytest.fixture(scope="module")
 def source(load: Any) -> Any:
     """A random model and its tokenizer."""
     return load("llama")
 
 
-def turned(name: str, weight: np.ndarray) -> np.ndarray:
-    """The rows of queries and keys as llama.cpp orders them: pairs beside each other."""
-    if name.rsplit(".", 2)[-2] not in ("attn_q", "attn_k"):
+def turned(name: str, weight: np.ndarray, family: str) -> np.ndarray:
+    """The rows of Llama's queries and keys as llama.cpp orders them: pairs beside each other."""
+    if family != "llama" or name.rsplit(".", 2)[-2] not in ("attn_q", "attn_k"):
         return weight
     return weight.reshape(-1, 2, 4, WIDTH).swapaxes(1, 2).reshape(-1, WIDTH)
 
@@ -41,36 +47,42 @@ def write(
     path: Path, source: Any, *, extra: Mapping[str, Any] | None = None, left_out: str = ""
 ) -> None:
     """Write a model as a GGUF file; `extra` are further settings and tensors."""
-    writer = gguf.GGUFWriter(path, "llama")
+    family = source.model.config.model_type
+    writer = gguf.GGUFWriter(path, family)
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     words = source.tokenizer.backend_tokenizer
     merges = [" ".join(pair) for pair in json.loads(words.to_str())["model"]["merges"]]
     tokens = [words.id_to_token(i) for i in range(words.get_vocab_size())]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
+    writer.add_tokenizer_pre(PRE[family])
     writer.add_token_list(tokens)
     writer.add_token_types([3] + [1] * (len(tokens) - 1))
     writer.add_token_merges(merges)
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)
     writer.add_add_bos_token(False)
-    for key, value in {**{f"llama.{k}": v for k, v in SETTINGS.items()}, **(extra or {})}.items():
+    for key, value in {
+        **{f"{family}.{k}": v for k, v in SETTINGS.items()},
+        **(extra or {}),
+    }.items():
         adds = {np.ndarray: "tensor", str: "string", float: "float32", int: "uint32"}[type(value)]
         getattr(writer, f"add_{adds}")(key, value)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, SETTINGS["block_count"])
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[family.upper()], SETTINGS["block_count"])
     for name, weight in source.model.state_dict().items():
-        name = str(names.get_name(name, try_suffixes=(".weight",)))
+        name = str(names.get_name(name, try_suffixes=(".weight", ".bias")))
         if name != left_out:
-            writer.add_tensor(name, turned(name, weight.numpy()))
+            writer.add_tensor(name, turned(name, weight.numpy(), family))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
+@pytest.mark.parametrize("family", PRE)
 def test_a_folder_holds_the_weights_and_tokens_that_the_file_was_written_from(
-    source: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    family: str, load: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    source = load(family)
     write(tmp_path / "tiny.gguf", source)
     assert main(["convert", str(tmp_path / "tiny.gguf"), str(tmp_path / "tiny")]) == 0
     assert f"{tmp_path / 'tiny'} is a model folder now" in capsys.readouterr().out
@@ -78,13 +90,24 @@ def test_a_folder_holds_the_weights_and_tokens_that_the_file_was_written_from(
     weights = loaded.model.state_dict()
     for name, weight in source.model.state_dict().items():
         assert torch.equal(weights[name], weight), name
+    words = Tokenizer.from_str(source.tokenizer.backend_tokenizer.to_str())
+    if family == "qwen2":
+        words.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
     for text in TEXTS:
-        assert loaded.tokenizer(text)["input_ids"] == source.tokenizer(text)["input_ids"]
+        assert loaded.tokenizer(text)["input_ids"] == words.encode(text).ids
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "another tokenizer": ({"extra": {"tokenizer.ggml.pre": "llama-bpe"}}, "llama-bpe may lose"),
+    "another family": ({"extra": {"general.architecture": "rwkv7"}}, "reads no rwkv7"),
+    "no causal model": ({"extra": {"general.architecture": "t5"}}, "reads no t5"),
+    "another tokenizer": ({"extra": {"tokenizer.ggml.pre": "bloom"}}, "other tokens .* bloom"),
     "factors": ({"extra": {"rope_freqs.weight": np.ones(8, np.float32)}}, "scaled positions"),
+    "factors of Phi-3": ({"extra": {"rope_factors_long.weight": np.ones(8, np.float32)}}, "scaled"),
     "a weight is missing": ({"left_out": "blk.1.ffn_up.weight"}, "1 weights of .*up_proj"),
 }
 
@@ -98,6 +121,23 @@ def test_what_would_give_other_numbers_is_refused_and_nothing_is_written(
     with pytest.raises(AnchorscopeError, match=said):
         gguf_files.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.gguf"]
+
+
+def test_every_family_that_transformers_reads_from_gguf_is_known_by_its_name_there() -> None:
+    named = {gguf_files._plain(name) for name in gguf.MODEL_ARCH_NAMES.values()}
+    known = gguf_files._families()
+    assert {"llama", "qwen2", "qwen2moe", "qwen3", "gemma3", "phi3", "gptoss", "lfm2"} <= known
+    assert not known & {"general", "tokenizer", "t5"}
+    assert known - named == {"mistral"}  # which llama.cpp calls llama
+
+
+def test_a_rotary_base_that_transformers_does_not_read_is_refused(
+    source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(ggml.GGUF_CONFIG_MAPPING["llama"], "rope.freq_base")
+    write(tmp_path / "tiny.gguf", source, extra={"llama.rope.freq_base": 500000.0})
+    with pytest.raises(AnchorscopeError, match="base of the rotary positions, 500000, is lost"):
+        gguf_files.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
 
 
 @pytest.mark.parametrize(
