@@ -28,6 +28,16 @@ def test_the_lock_pins_every_dependency_the_project_names():
         assert wanted.specifier.contains(version), f"{text} against {version}"
 
 
+@pytest.mark.parametrize(
+    "name", "altair datasets huggingface-hub numpy pandas pydantic snakemake torch transformers".split()
+)
+def test_a_major_release_that_was_never_tried_is_not_installed(name: str):
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (wanted,) = (one for text in project["dependencies"] if (one := Requirement(text)).name == name)
+    pinned = envs.pins(envs.LOCK.read_text(encoding="utf-8"))[name].partition("==")[2]
+    assert not wanted.specifier.contains(f"{int(pinned.partition('.')[0]) + 1}.0")
+
+
 def imported(path: Path, seen: set[Path]) -> set[str]:
     """Third-party modules that a file imports at its top, or what it imports of ours does."""
     if path in seen:

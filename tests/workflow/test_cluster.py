@@ -35,6 +35,15 @@ def test_a_limit_that_is_no_number_is_refused_in_words(name, said):
     assert resources.PROFILE in str(caught.value)
 
 
+def test_the_profile_keeps_snakemakes_records_in_one_file(tmp_path: Path):
+    profile = yaml.safe_load((workflow.PROJECT / resources.PROFILE).read_text(encoding="utf-8"))
+    (tmp_path / "Snakefile").write_text("rule a:\n output: 'made'\n shell: 'touch made'\n")
+    backend = ("--persistence-backend", profile["persistence-backend"])
+    workflow.said(workflow.call(tmp_path, os.environ, *backend))
+    assert (tmp_path / ".snakemake/metadata.db").is_file()
+    assert [*(tmp_path / ".snakemake").glob("metadata/*")] == []
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a cluster run's log; `queue` holds the jobs that a made-up squeue knows."""

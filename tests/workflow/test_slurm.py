@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -119,7 +120,8 @@ class Clone:
         return {str(path.relative_to(self.root)): path.read_bytes() for path in found}
 
     def locked(self) -> bool:
-        return any((self.root / ".snakemake" / "locks").glob("*"))
+        with sqlite3.connect(self.root / ".snakemake" / "metadata.db") as records:
+            return bool(records.execute("SELECT * FROM snakemake_locks").fetchall())
 
 
 @pytest.fixture(scope="module")
