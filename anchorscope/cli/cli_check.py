@@ -66,6 +66,9 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     names = list(dict.fromkeys(cell.dataset for cell in left))
     sizes = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
     yield Finding("ok", "config", f"valid, with {', '.join(sizes)}")
+    if not Path("config.yaml").is_file():
+        do = "to build a target, run `snakemake` with this config in the root of a clone"
+        yield Finding("warning", "config", "this folder is no clone", do)
     for name in dict.fromkeys(cell.model for cell in every):
         yield from model(config, name)
     targets = [tried("target", target, work_left, cells) for target, cells in work.items()]

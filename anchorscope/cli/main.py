@@ -33,8 +33,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Find whether a model's truth signal comes from the question or the answer.\n\n"
-    "Run it from the root of a clone. Snakemake does the measuring: "
-    "`snakemake --cores all demo`.",
+    "Run it from the root of a clone, or name a config with --configfile. In a clone, Snakemake "
+    "does the measuring: `snakemake --cores all demo`.",
     epilog="""\b
 Examples:
   anchorscope check demo                               find what would stop the demo
@@ -242,11 +242,17 @@ def _check_known(name: str, catalogue: Collection[str]) -> None:
 
 
 def read(files: Sequence[Path] | None) -> RunConfig:
-    """Return the checked config of `config.yaml` in this folder and of further files."""
-    if not Path(MAIN).is_file():
-        do = "change to the root of a clone of the project and run the command there"
+    """Return the checked config of `config.yaml` in this folder, if any, and of further files."""
+    main = [MAIN] if in_clone() else []
+    if not (main or files):
+        do = "run the command in the root of a clone, or name a config file with --configfile"
         raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")
-    return config.read([MAIN, *(files or [])])
+    return config.read([*main, *(files or [])])
+
+
+def in_clone() -> bool:
+    """Return whether this folder has the project's config, as the root of a clone has."""
+    return Path(MAIN).is_file()
 
 
 def as_json_text(value: Any) -> str:
