@@ -23,7 +23,8 @@ rule activations:
         method=METHOD["activations"],
         dtype=lambda w: cfg.models[w.model].dtype,
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
-        readouts=lambda w: list(paths.study(w).readouts),
+        # Sorted, so that another order of the same read-outs measures nothing again.
+        readouts=lambda w: sorted(paths.study(w).readouts),
         batch_tokens=cfg.batch_tokens,
         # The only settings of the probe that matter here: they decide which samples are partners.
         partner_folds=lambda w: paths.studies[w.root].partner_folds,

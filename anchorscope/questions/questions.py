@@ -11,6 +11,7 @@ import pandas as pd
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT
+from anchorscope.questions.doubts import REMEDIES, doubts
 from anchorscope.questions.fields import (
     EMPTIED,
     NAMED,
@@ -46,6 +47,7 @@ SHARED_ID = "rows share their id with others and get a hash instead"
 WARNINGS = {
     SHARED_ID: "if ids should be unique, correct the file or choose another column as `id`",
     EMPTIED: "if they are real texts, write them in other words",
+    **REMEDIES,
 }
 """Beginning of a note that is a warning → what to do."""
 CANDIDATES = 200  # most candidates for worked examples beside a sample
@@ -98,6 +100,7 @@ def normalise(
             dropped[reason] += 1
         else:
             groups.setdefault(folded_text(entry["question"]), []).append(entry)
+    notes.update(doubts([entry for group in groups.values() for entry in group]))
     for note in (note for note in notes if note.startswith(tuple(WARNINGS))):
         log.warning("%s: %d %s", source, notes[note], note)
     entries = [entry for group in groups.values() for entry in _fold(group, notes)]

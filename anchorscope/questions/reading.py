@@ -226,6 +226,10 @@ def _csv(path: Path) -> Rows:
     rows = []
     try:
         names = list(filter(None, reader.fieldnames or ()))
+        if separator := _other_separator(names):
+            code = f"pd.read_csv({path.name!r}, sep={separator!r}).to_csv({path.name!r})"
+            what = f"the cells are separated by {separator!r}, not by commas"
+            raise _broken(what, path, f"save the file with commas; in Python: {code}")
         if twice := [name for name in names if names.count(name) > 1]:
             raise csv.Error(f"two columns have the name `{twice[0]}`")
         for row in reader:
@@ -238,6 +242,11 @@ def _csv(path: Path) -> Rows:
         do = "correct the line; a cell with a comma or a quote stands in double quotes"
         raise _broken(f"broken CSV: {error}", f"{path}, line {reader.line_num}", do) from None
     return rows
+
+
+def _other_separator(names: list[str]) -> str | None:
+    """Return the separator of a CSV file that has no comma in its header; None for one column."""
+    return next((one for one in ";\t|" if len(names) == 1 and one in names[0]), None)
 
 
 def _parquet(path: Path) -> Rows:

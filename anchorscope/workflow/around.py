@@ -47,6 +47,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     refuse_held(jobs)
     check_sources(jobs)
     check_made(workflow, config.most_dropped)
+    say_copied(workflow)
     cells = [job.wildcards for job in jobs if job.rule.name == "activations"]
     if cells:  # old activations are deleted only after the new ones are made
         sizes = [activation_bytes(studies[w.root].config, w.model, w.dataset) for w in cells]
@@ -87,6 +88,26 @@ def check_made(workflow: Any, most_dropped: float) -> None:
     if changed := [job for job in of_numbers if not made_with(job.output[0], job.params)]:
         raise _made_otherwise(changed)
     check_inputs({str(path) for job in kept for path in job.input}, most_dropped)
+
+
+def say_copied(workflow: Any) -> None:
+    """Say why products are made again that fit the config: Snakemake has no record of any.
+
+    This happens if results are copied to another clone. Snakemake then goes by the files' times.
+    """
+    dag, records = workflow.dag, workflow.persistence
+    again = [job for job in dag.needrun_jobs() if job.output and not dag.reason(job).forced]
+    fitting = [
+        job
+        for job in again
+        if beside(job.output[0]).is_file() and made_with(job.output[0], job.params)
+    ]
+    if workflow.touch or not fitting or any(records.metadata(job.output[0]) for job in dag.jobs if job.output):
+        return
+    what = f"{len(fitting)} jobs run again, although their products exist and fit the config"
+    where = "Snakemake has no records of them here, and some files are newer than what they made"
+    do = "to keep them, stop this run (Ctrl-C) and run the same command once with `--touch`"
+    print(f"warning: {AnchorscopeError(what, where, do, see='copied-results')}", file=sys.stderr)
 
 
 def _made_otherwise(jobs: Iterable[Any]) -> AnchorscopeError:

@@ -126,33 +126,33 @@ class Paths:
         is newer than the figure's table or, if that is missing, the cell's. A product deleted by
         hand leaves its record. Activations may be deleted.
 
-        `behind` holds the rules whose products are looked for, as in Snakemake's `rules`. Only a
-        rule's first product is looked for.
+        `behind` holds the rules whose products are looked for, as in Snakemake's `rules`.
         """
         found: list[str] = []
         for figure in figures:
             of_figure = _changed(f"{self.root}/tables/{figure}.csv")
             for (model, dataset), rule in itertools.product(self.config.cells(figure), behind):
                 of_cell = _changed(f"{self.root}/delta_p/{model}/{dataset}.csv")
-                for path, log in self._jobs(rule, figure, model, dataset, experiment):
-                    record = f"{path}.provenance.json"
+                for products, log in self._jobs(rule, figure, model, dataset, experiment):
+                    record = f"{products[0]}.provenance.json"
                     if os.path.exists(record) and rule.rule.name != "activations":
-                        found.append(path)
+                        found += products
                     elif _changed(log) > (of_figure or of_cell):
                         found.append(record)
         return [path for path in dict.fromkeys(found) if not os.path.exists(path)]
 
     def _jobs(
         self, rule: Any, figure: str, model: str, dataset: str, experiment: str
-    ) -> Iterator[tuple[str, str]]:
-        """Yield (first product, log) of each job of a rule behind a cell of a figure."""
+    ) -> Iterator[tuple[list[str], str]]:
+        """Yield (products, log) of each job of a rule behind a cell of a figure."""
         models = [model]
         if rule.rule.name in ("model", "prompts", "answers"):
             models.append(self.config.answering(model))
         for one in dict.fromkeys(models):
             names = {"root": self.root, "figure": figure, "model": one, "dataset": dataset}
             names["experiment"] = experiment
-            yield str(rule.output[0]).format(**names), str(rule.log[0]).format(**names)
+            products = [str(product).format(**names) for product in rule.output]
+            yield products, str(rule.log[0]).format(**names)
 
     def pictures(self, stem: str) -> list[str]:
         """Return the files of a picture, one per format."""

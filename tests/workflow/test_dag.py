@@ -38,6 +38,10 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     ),
     "penalties": ({"probe": {"grid": [0.1, 1.0]}}, FROM_SCORES),
     "bootstrap": ({"bootstrap": {"draws": 50}}, {"delta_p": 1, "table": 1} | REDRAWN | TOLD_ANEW),
+    "another order of the read-outs": (
+        {"readouts": [*reversed(SHIPPED["readouts"])]},
+        FROM_SCORES,
+    ),
     "conditions, and another dataset": (
         merged(OTHER_WORLD, {"conditions": {"question": None}}),
         dict.fromkeys(("dataset", "prompts", "answers", "table"), 1)

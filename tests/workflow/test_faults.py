@@ -130,6 +130,25 @@ def test_a_product_deleted_by_hand_is_made_again_but_activations_may_be_deleted(
     assert {"activations", "scores", "table"} <= clone.planned("tiny").keys()
 
 
+@pytest.mark.parametrize("name", ["claims", "crossing"])
+def test_every_table_of_a_figure_is_made_again_after_it_was_deleted(name, tiny_run, tmp_path):
+    clone = tiny_run.copy(tmp_path / "clone")
+    (clone.results / f"tables/tiny.{name}.csv").unlink()
+    assert {"table", "picture"} <= clone.planned("tiny").keys()
+
+
+def test_a_run_says_why_copied_results_are_made_again_and_touch_keeps_them(tiny_run, tmp_path):
+    clone = tiny_run.copy(tmp_path / "clone")
+    shutil.rmtree(clone.root / ".snakemake")
+    (clone.results / f"prompts/{CELL}.parquet").touch()
+    made = clone.planned("tiny")
+    assert {"answers", "table"} <= made.keys()
+    stopped = clone.run("tiny", "--until", "dataset", "--forcerun", "prompts")
+    assert stopped.stderr.count("#copied-results") == 1 and "`--touch`" in stopped.stderr
+    said(clone.run("tiny", "--touch"))
+    assert clone.planned("tiny") == {}
+
+
 def test_products_of_an_older_method_are_made_again(tiny_run, tmp_path):
     clone = tiny_run.copy(tmp_path / "clone")
     rules = clone.root / "rules/scores.smk"
