@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
+import json
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
+from anchorscope.config.sections import Fields
+from anchorscope.detectors import card
 from anchorscope.detectors.method import as_array
 from anchorscope.models import families, loading
 from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_of
@@ -21,7 +28,7 @@ from anchorscope.probes.platt import prior
 from anchorscope.probes.samples import layer_of_fold, median_layer, sigmoid
 from anchorscope.questions.questions import folded_text
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import write_json
+from anchorscope.storage.files import atomic, write_json
 from anchorscope.styles import Around
 
 if TYPE_CHECKING:
@@ -32,7 +39,8 @@ if TYPE_CHECKING:
     from anchorscope.passes.features import Features
     from anchorscope.probes.fitting import Fitted
 
-FILE = "detector.json"
+FILE, WEIGHTS, CARD = "detector.json", "detector.safetensors", "README.md"
+"""Files of a detector's folder: what it is, its weights, and the model card of the hub."""
 COLUMNS = ("id", "question", "response", "ea_text", "p_wrong", "p_balanced", "dropped")
 """Columns of `Detector.score`, see docs/figures.md#using-the-result."""
 TOLERANCE = 0.1
@@ -43,6 +51,13 @@ FIELDS = {"answer": "response"} | {
     name: name for name in ("question", "subject", "property", "relation")
 }
 """Column of a table of answers → field of a row that `Detector.score` takes."""
+READ = ("id", *FIELDS.values())
+"""Fields of a row that change its score, or name it."""
+SYNONYMS = dict.fromkeys(
+    "answer completion generation model_answer output prediction reply".split(), "response"
+) | dict.fromkeys(("prompt", "query"), "question")
+"""Usual name of a column → the field that it probably holds."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,9 @@ class Detector:
     n: int  # answers that the probes were fitted to
     n_wrong: int
     references: tuple[Reference, ...]
+    data: str = "unknown"  # what the answers were: dataset, and its commit on the hub
+    # how well it detects, as the run's tables say: name of a number → its value; see `card.NAMES`
+    table: Mapping[str, float | str | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Name the model, the read-out and the layer."""
@@ -129,32 +147,81 @@ class Detector:
             AnchorscopeError: The model, tokenizer or chat template is not the detector's, or the
                 rows cannot be read.
         """
+        given = as_list(rows)
+        check_columns(given, source)
         loaded = loading.wrapped(model, tokenizer, batch_tokens=batch_tokens)
         self._check_model(loaded)
-        table = self._scored(loaded, as_list(rows), source)
+        table = self._scored(loaded, given, source)
         logits = table["logit"].to_numpy(dtype=np.float64)
         shift = prior(self.n_wrong, self.n - self.n_wrong)
         p = {"p_wrong": sigmoid(logits), "p_balanced": sigmoid(logits - shift)}
         return table.assign(**p)[list(COLUMNS)]
 
+    def inputs(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        rows: Rows,
+        *,
+        source: object = TABLE,
+    ) -> pd.DataFrame:
+        """Return what another engine must pass, so that `logits` can score its hidden states.
+
+        Args:
+            model: Asked for its sizes only, so its weights may be on torch's device `meta`.
+            tokenizer: The model's tokenizer.
+            rows: As in `score`; each has a `response`.
+            source: Name of the rows in error messages.
+
+        Returns:
+            A row for each of `rows`, in the same order: `id`, `question`, `response`, `ea_text`,
+            `dropped`, and `input_ids`. A read-out such as `resid/final` is the state of the last of
+            these tokens. Dropped answers have none.
+
+        Raises:
+            AnchorscopeError: A row has no response, or the rows cannot be read.
+        """
+        given = as_list(rows)
+        check_columns(given, source)
+        if silent := sum(not isinstance(row.get("response"), str) for row in given):
+            what, do = f"{silent} of {len(given)} rows have no `response`", "add the answers"
+            raise AnchorscopeError(what, source, do, see="empty-response")
+        parts, window = families.find(model, "model"), families.window(model.config)
+        loaded = families.Loaded(model, tokenizer, parts, window, families.device_of(model))
+        answers = self._answered(loaded, given, source)
+        return _as_given(answers, given, "input_ids")
+
     def save(self, folder: str | Path) -> None:
-        """Write `FILE` to a folder, which is created if necessary."""
-        write_json(asdict(self), Path(folder) / FILE)
+        """Write `FILE`, `WEIGHTS` and `CARD` to a folder, which is created if necessary."""
+        folder, said = Path(folder), asdict(self)
+        arrays = {name: np.array(said.pop(name), dtype=np.float64) for name in ("weights", "bias")}
+        write_json(said, folder / FILE)
+        with atomic(folder / WEIGHTS) as draft:
+            save_file(arrays, draft)
+        with atomic(folder / CARD) as draft:
+            draft.write_text(card.text(self), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read a detector from its folder.
+        """Read a detector from its folder. Warn once if its probe was not shown to detect.
 
         Raises:
             AnchorscopeError: The folder holds no detector.
         """
+        folder = Path(folder)
         try:
-            return TypeAdapter(cls).validate_json((Path(folder) / FILE).read_bytes())
-        except OSError as error:
-            why = str(error)
+            detector: Self = TypeAdapter(cls).validate_json(json.dumps(_read(folder)))
+            if (verdict := detector.table.get("signal", "yes")) != "yes":
+                what = "this detector was not shown to beat a model of the text (signal: %s)"
+                log.warning(f"%s: {what}", folder, verdict)
+            return detector
         except ValidationError as error:
             first = error.errors()[0]
             why = " ".join([*map(str, first["loc"]), first["msg"]])
+        except json.JSONDecodeError as error:
+            why = f"Invalid JSON: {folder / FILE}, {error}"
+        except (OSError, SafetensorError) as error:
+            why = str(error)
         what, do = f"not a detector: {why}", "name a folder that the target `detectors` wrote"
         raise AnchorscopeError(what, folder, do, see="detector")
 
@@ -179,6 +246,14 @@ class Detector:
         self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object
     ) -> pd.DataFrame:
         """Return a row of `COLUMNS` for each of `given`, with `logit` in place of probabilities."""
+        answers = self._answered(loaded, given, source)
+        table = _as_given(answers.assign(logit=self._logits(loaded, answers)), given, "logit")
+        return table.astype({"logit": float})
+
+    def _answered(
+        self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object
+    ) -> pd.DataFrame:
+        """Return the answers table of `given`. The id of an answer is the number of its row."""
         origin = self.origin
         chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
         numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
@@ -186,7 +261,7 @@ class Detector:
         _, answers = answer(
             loaded, asked, chosen, style=origin.style, around=dict(origin.around), unlabelled=True
         )
-        return _as_given(answers.assign(logit=self._logits(loaded, answers)), given)
+        return answers
 
     def _logits(self, loaded: Loaded, answers: pd.DataFrame) -> np.ndarray:
         """Return float64 [n]: the logit of each answer, or NaN if the answer was dropped."""
@@ -214,10 +289,40 @@ def _named(shape: tuple[str, int, int]) -> str:
     return f"a {shape[0]} with {shape[1]} layers of width {shape[2]}"
 
 
-def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def _read(folder: Path) -> dict[str, Any]:
+    """Return the fields of a stored detector. Older ones hold their weights in `FILE`."""
+    said = json.loads((folder / FILE).read_bytes())
+    if not isinstance(said, dict) or "weights" in said or not (folder / WEIGHTS).is_file():
+        return said
+    return said | {name: array.tolist() for name, array in load_file(folder / WEIGHTS).items()}
+
+
+def check_columns(rows: Sequence[Mapping[str, Any]], source: object) -> None:
+    """Refuse a column that probably holds a field under another name; name all that are not read.
+
+    Raises:
+        AnchorscopeError: A column looks like `response`, say, and no column has this name. The
+            model would answer itself, and that answer would be scored.
+    """
+    names = dict.fromkeys(str(name) for row in rows for name in row)
+    others = [name for name in names if name not in Fields.model_fields]
+    absent = [name for name in READ if name not in names]
+    for name in others:
+        close = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=0.8)
+        meant = SYNONYMS.get(name.lower()) or next(iter(close), None)
+        if meant in absent:
+            what, do = f"the column `{name}` is not read", f"did you mean `{meant}`? rename it"
+            raise AnchorscopeError(what, source, f"{do}, or leave it out", see="missing-column")
+    if others:
+        log.warning("%s: columns that are not read: %s", source, ", ".join(others))
+
+
+def _as_given(
+    answers: pd.DataFrame, given: Sequence[Mapping[str, Any]], column: str
+) -> pd.DataFrame:
     """Return a row for each of `given`. Rows with the same question and response share an answer.
 
-    Each id in `answers` is the number of a row of `given`.
+    Each id in `answers` is the number of a row of `given`. `column` names one more column to keep.
     """
     rows = pd.DataFrame(list(given)).reindex(columns=["id", "question", "response"])
     texts = rows[["question", "response"]].astype(object).fillna("").astype(str)
@@ -231,7 +336,7 @@ def _as_given(answers: pd.DataFrame, given: Sequence[Mapping[str, Any]]) -> pd.D
         response=found["answer"].where(found["answer"].notna(), rows["response"]),
         ea_text=found["ea_text"],
         dropped=found["dropped"].where(asked, "no question"),
-        logit=found["logit"].astype(float),
+        **{column: found[column]},
     )
 
 

@@ -1,6 +1,7 @@
 """A detector: what it scores, what it refuses, and that its folder gives it back."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from own_rows import SETTINGS, rows
 
 import anchorscope
 from anchorscope import Detector
-from anchorscope.detectors.detector import COLUMNS, FILE
+from anchorscope.detectors.detector import CARD, COLUMNS, FILE, WEIGHTS
 from anchorscope.models.families import Loaded
 from anchorscope.probes.platt import prior
 from anchorscope.storage.errors import AnchorscopeError
@@ -97,8 +99,54 @@ def test_p_wrong_has_the_share_of_the_answers_it_was_fitted_to_and_p_balanced_ha
 def test_a_folder_gives_back_the_detector(detector: Detector, tmp_path: Path) -> None:
     detector.save(tmp_path / "d")
     assert anchorscope.load(tmp_path / "d") == detector
-    assert [path.name for path in (tmp_path / "d").iterdir()] == [FILE]
+    assert {path.name for path in (tmp_path / "d").iterdir()} == {FILE, WEIGHTS, CARD}
+    assert "weights" not in json.loads((tmp_path / "d" / FILE).read_text())
     assert f"mlp/final, layer {detector.layer}" in repr(detector)
+
+
+def test_a_folder_saved_before_weights_had_their_own_file_still_loads(
+    detector: Detector, tmp_path: Path
+) -> None:
+    old = asdict(detector)
+    del old["data"], old["table"]
+    (tmp_path / FILE).write_text(json.dumps(old))
+    assert anchorscope.load(tmp_path) == replace(detector, data="unknown", table={})
+
+
+def test_a_detector_without_a_signal_says_so_once_when_it_is_loaded(
+    detector: Detector, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for verdict in ("no", "yes"):
+        replace(detector, table={"auc": 0.55, "signal": verdict}).save(tmp_path / verdict)
+        anchorscope.load(tmp_path / verdict)
+    (said,) = caplog.messages
+    assert "not shown to beat a model of the text (signal: no)" in said
+
+
+def test_the_card_names_model_data_table_and_limits_as_the_hub_reads_them(
+    detector: Detector, tmp_path: Path
+) -> None:
+    origin = replace(detector.origin, model="Qwen/Qwen3-8B", revision="abc1234")
+    table = {"auc": 0.8512, "signal": "yes"}
+    replace(detector, origin=origin, data="popqa", table=table).save(tmp_path)
+    _, head, body = (tmp_path / CARD).read_text().split("---\n", 2)
+    assert yaml.safe_load(head)["base_model"] == "Qwen/Qwen3-8B"
+    for said in ("at abc1234", "popqa; 60 answers", "| 0.851", "What it must not be used for"):
+        assert said in body
+    detector.save(tmp_path)
+    assert "base_model" not in (tmp_path / CARD).read_text()  # a folder, which the hub lacks
+
+
+def test_a_column_under_another_name_is_refused_and_others_are_named_in_one_line(
+    detector: Detector, llama: Loaded, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = [{**row, "answer": row["response"], "model": "m", "date": 1} for row in rows(2)]
+    score(detector, llama, given)
+    assert caplog.messages == ["the table: columns that are not read: answer, model, date"]
+    for wrong, meant in (("answer", "response"), ("reponse", "response")):
+        with pytest.raises(AnchorscopeError, match=f"`{wrong}` is not read") as raised:
+            score(detector, llama, [{"question": row["question"], wrong: "Rome"} for row in given])
+        assert f"did you mean `{meant}`?" in str(raised.value)
 
 
 @pytest.mark.parametrize(

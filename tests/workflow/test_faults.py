@@ -143,7 +143,7 @@ def test_a_run_says_why_copied_results_are_made_again_and_touch_keeps_them(tiny_
     (clone.results / f"prompts/{CELL}.parquet").touch()
     made = clone.planned("tiny")
     assert {"answers", "table"} <= made.keys()
-    stopped = clone.run("tiny", "--until", "dataset", "--forcerun", "prompts")
+    stopped = clone.run("tiny", "--until", "answers")
     assert stopped.stderr.count("#copied-results") == 1 and "`--touch`" in stopped.stderr
     said(clone.run("tiny", "--touch"))
     assert clone.planned("tiny") == {}
