@@ -6,7 +6,7 @@ import html
 import logging
 import tempfile
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,16 @@ class Measured:
         if chosen not in self.detectors:
             do = nearest(chosen, self.detectors, "measure this read-out with calibrated probes")
             raise AnchorscopeError(f"there is no detector of `{chosen}`", None, do, see="detector")
-        return self.detectors[chosen]
+        cell = [*Pair.of(chosen)]
+        at = self.controls[(self.controls[["site", "position"]] == cell).all(axis=1)]
+        claims = self.claims[(self.claims[["site", "position"]] == cell).all(axis=1)]
+        table = {
+            "auc": float(at.loc[at["headline"], "probe_auc"].iloc[0]),
+            "signal": claims.set_index("claim")["verdict"]["signal"],
+            "signal_readout": chosen,
+        }
+        data = str(self.table["dataset"].iloc[0])
+        return replace(self.detectors[chosen], data=data, table=table)
 
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
         """Draw the figure of a read-out.

@@ -6,7 +6,7 @@
 #      results/detection/<model>/<dataset>.pathways.parquet    predictions of a sample's pathway
 #      results/detection/<model>/<dataset>.*.csv               one cell's tables
 #      results/detection/<model>/<figure>.transfer.csv         fitted on a dataset, tested on others
-#      results/detectors/<model>/<dataset>/probe/detector.json   the mean of the fold probes
+#      results/detectors/<model>/<dataset>/{probe,resid}/      the mean of the fold probes
 
 
 rule p_true:
@@ -149,6 +149,7 @@ rule detector:
         model=f"{RESULTS}/models/{{model}}.json",
         activations=paths.product("activations"),
         probes=paths.product("probes", ".safetensors"),
+        claims=paths.product("delta_p", ".claims.csv"),
     output:
         detector=directory(f"{{root}}/detectors/{{model}}/{{dataset}}/probe"),
         provenance=f"{{root}}/detectors/{{model}}/{{dataset}}/probe.provenance.json",
@@ -164,7 +165,48 @@ rule detector:
         style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
         readout=paths.detected,
         settings=lambda w: paths.study(w).prompting,
+        probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
+        data=lambda w: cfg.named_data(w.dataset),
+        seed=cfg.seed,
     message:
         "detector of {wildcards.model} on {wildcards.dataset}: the mean of its fold probes"
+    script:
+        "../scripts/detector.py"
+
+
+# The same at the residual stream, whose states serving engines return. Unless `readouts` holds this
+# read-out, one more pass per sample measures it.
+rule served_detector:
+    input:
+        answers=paths.product("answers", ".parquet"),
+        prompts=paths.product("prompts", ".parquet"),
+        model=f"{RESULTS}/models/{{model}}.json",
+        activations=paths.product("activations"),
+        probes=paths.product("probes", ".safetensors"),
+        claims=paths.product("delta_p", ".claims.csv"),
+    output:
+        detector=directory(f"{{root}}/detectors/{{model}}/{{dataset}}/resid"),
+        provenance=f"{{root}}/detectors/{{model}}/{{dataset}}/resid.provenance.json",
+    log:
+        f"{{root}}/logs/detector/{{model}}/{{dataset}}.resid.log",
+    conda:
+        "../envs/gpu.yaml"
+    threads: jobs.cores
+    resources:
+        **jobs.place(),
+        **jobs.asks("passes"),
+    params:
+        method=METHOD["detector"],
+        dtype=lambda w: cfg.models[w.model].dtype,
+        style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
+        readout="resid/final",
+        main=paths.detected,
+        batch_tokens=cfg.batch_tokens,
+        settings=lambda w: paths.study(w).prompting,
+        probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
+        data=lambda w: cfg.named_data(w.dataset),
+        seed=cfg.seed,
+    message:
+        "detector of {wildcards.model} on {wildcards.dataset}: at the residual stream"
     script:
         "../scripts/detector.py"

@@ -93,6 +93,7 @@ rule detection:
 rule detectors:
     input:
         [f"{cell}/probe" for cell in paths.of_targets("detectors", "")],
+        [f"{cell}/resid" for cell in paths.of_targets("detectors", "")],
         [f"{ROOT}/tables/{figure}.samples.csv" for figure in cfg.targets],
         lambda _: paths.lost(cfg.targets, BEHIND),
 

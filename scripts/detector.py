@@ -2,22 +2,37 @@
 
 from pathlib import Path
 
+from anchorscope.config.readouts import Pair
 from anchorscope.storage import provenance
-from anchorscope.storage.files import read_json, read_parquet
+from anchorscope.storage.files import read_csv, read_json, read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.detectors.detector import Origin, export, shape_of
+    from anchorscope.detectors import served
+    from anchorscope.detectors.detector import Origin, export, out_of_fold_auc, shape_of
     from anchorscope.models.loading import read_config
     from anchorscope.models.rows import arounds_of
     from anchorscope.passes import activations
-    from anchorscope.probes import stored
-    from anchorscope.probes.samples import kept
+    from anchorscope.passes.features import reordered
+    from anchorscope.probes import fitting, stored
+    from anchorscope.probes.samples import kept, places
+    from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.detector
-    located, folder = read_json(given.model), given.activations
+    readout, located, folder = chosen.readout, read_json(given.model), given.activations
     from_hub = located["source"] not in ("trained", "local")
+    probes = stored.read(given.probes)
+    settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
     answers = kept(activations.measured(read_parquet(given.answers), folder))
+    design = probes.design(answers, settings, folder)
+    answers = design.in_order(answers)
+    if readout in probes.fitted:
+        fitted, (ids, states) = probes.fitted[readout], activations.read(folder, readout, "clean")
+        states = reordered(states, places(ids, design.ids, folder))
+    else:
+        located, loaded = jobs.model_of(snakemake)
+        states = served.states(loaded, answers, readout)
+        fitted = served.fit(states, design, loaded.device)
     origin = Origin(
         model=located["source"] if from_hub else located["path"],
         revision=located["revision"] if from_hub else None,
@@ -27,8 +42,13 @@ with stage(snakemake):
         around=arounds_of(read_parquet(given.prompts), answers),
         settings=chosen.settings,
     )
-    fitted = stored.read(given.probes).fitted[chosen.readout]
-    _, states = activations.read(folder, chosen.readout, "clean")
-    export(fitted, chosen.readout, answers, states, origin).save(written)
+    claims = read_csv(given.claims).set_index(["site", "position", "claim"])["verdict"]
+    judged = readout if readout in probes.fitted else chosen.main  # what the claim is about
+    table = {
+        "auc": out_of_fold_auc(fitted, design, states),
+        "signal": claims[(*Pair.of(judged), "signal")],
+        "signal_readout": judged,
+    }
+    export(fitted, readout, answers, states, origin, data=chosen.data, table=table).save(written)
     counts = provenance.counts_of(folder)
     provenance.of_stage(snakemake, written, counts=counts, model=located)

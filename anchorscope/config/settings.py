@@ -274,6 +274,12 @@ class Config(Section):
         styles = {STYLES[self.models[model].prompt] for model in models}
         return self.generation.few_shot_examples > 0 and any(s.shows_examples for s in styles)
 
+    def named_data(self, dataset: str) -> str:
+        """Return a dataset's key, with its place on the hub if it has one."""
+        entry = self.datasets[dataset]
+        place = entry.hub and (f"{entry.hub} at {entry.revision}" if entry.revision else entry.hub)
+        return f"{dataset} ({place})" if place else dataset
+
     def local_of(self, dataset: str) -> str | None:
         """Return the path of a dataset's local rows, inside `data_folder` if that is given."""
         local = self.datasets[dataset].local

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 NAMES = {
     "auc": "AUC, out of fold, at the detector's layer",
     "signal": "claim `signal`: the AUC is above .6 and above that of every text model",
+    "signal_readout": "read-out of the probe that this claim is about",
 }
 """Number of `Detector.table` → its name on the card. Others stand under their own names."""
 USE = """\

@@ -24,6 +24,8 @@ from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on, tensor_name
+from anchorscope.probes.fitting import out_of_fold
+from anchorscope.probes.intervals import auc
 from anchorscope.probes.platt import prior
 from anchorscope.probes.samples import layer_of_fold, median_layer, sigmoid
 from anchorscope.questions.questions import folded_text
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
     from anchorscope.models.families import Loaded
     from anchorscope.passes.features import Features
-    from anchorscope.probes.fitting import Fitted
+    from anchorscope.probes.fitting import Design, Fitted
 
 FILE, WEIGHTS, CARD = "detector.json", "detector.safetensors", "README.md"
 """Files of a detector's folder: what it is, its weights, and the model card of the hub."""
@@ -340,12 +342,35 @@ def _as_given(
     )
 
 
+def out_of_fold_auc(fitted: Fitted, design: Design, states: Features) -> float:
+    """Return the AUC of the folds' probes at the detector's layer, each on samples it has not seen.
+
+    The samples of `states` are in the order of the design.
+    """
+    layer = headline_layer(fitted)
+    chosen = slice(layer, layer + 1)
+    return auc(out_of_fold(fitted.part(chosen), states[chosen], design.fold)[0], design.z)
+
+
+def headline_layer(fitted: Fitted) -> int:
+    """Return the layer of a detector: the median of the layers that the folds chose."""
+    return median_layer(layer_of_fold(fitted.inner_auc))
+
+
 def export(
-    fitted: Fitted, readout: str, answers: pd.DataFrame, states: Features, origin: Origin
+    fitted: Fitted,
+    readout: str,
+    answers: pd.DataFrame,
+    states: Features,
+    origin: Origin,
+    *,
+    data: str = "unknown",
+    table: Mapping[str, float | str | None] | None = None,
 ) -> Detector:
     """Make the detector of the headline layer: the average of all folds' calibrated probes.
 
-    The probes were fitted to `answers`. `states` are the clean states, [layers, n, width].
+    The probes were fitted to `answers`. `states` are the clean states, [layers, n, width]. For
+    `data` and `table` see `Detector`.
 
     Raises:
         AnchorscopeError: The probes are not calibrated.
@@ -353,7 +378,7 @@ def export(
     if np.isnan(fitted.inner_auc).any():
         what, do = "the probes are not calibrated", "set `probe.scoring` to `calibrated`"
         raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
-    layer = median_layer(layer_of_fold(fitted.inner_auc))
+    layer = headline_layer(fitted)
     slope, offset = fitted.t[layer], fitted.offset[layer]
     weights, bias = (
         array[layer].double().cpu().numpy() for array in (fitted.probes.weights, fitted.probes.bias)
@@ -367,6 +392,8 @@ def export(
         n=len(answers),
         n_wrong=int(answers["label"].sum()),
         references=(),
+        data=data,
+        table=dict(table or {}),
     )
     some = np.linspace(0, len(answers) - 1, REFERENCES).astype(int)
     logits = detector.logits(states[layer : layer + 1][0][some])

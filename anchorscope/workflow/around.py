@@ -102,7 +102,11 @@ def say_copied(workflow: Any) -> None:
         for job in again
         if beside(job.output[0]).is_file() and made_with(job.output[0], job.params)
     ]
-    if workflow.touch or not fitting or any(records.metadata(job.output[0]) for job in dag.jobs if job.output):
+    if (
+        workflow.touch
+        or not fitting
+        or any(records.metadata(job.output[0]) for job in dag.jobs if job.output)
+    ):
         return
     what = f"{len(fitting)} jobs run again, although their products exist and fit the config"
     where = "Snakemake has no records of them here, and some files are newer than what they made"

@@ -42,8 +42,7 @@ def test_a_mistaken_column_is_named_with_its_rows_and_a_remedy(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{}, {"question": "Is it Town {n} or Burgh {n}?"}, {"subject": "", "relation": ""}],
+    "change", [{}, {"question": "Is it Town {n} or Burgh {n}?"}, {"subject": "", "relation": ""}]
 )
 def test_usual_rows_raise_no_doubt(change: dict[str, str]) -> None:
     given = rows(**change)

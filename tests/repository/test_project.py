@@ -29,7 +29,8 @@ def test_the_lock_pins_every_dependency_the_project_names():
 
 
 @pytest.mark.parametrize(
-    "name", "altair datasets huggingface-hub numpy pandas pydantic snakemake torch transformers".split()
+    "name",
+    "altair datasets huggingface-hub numpy pandas pydantic snakemake torch transformers".split(),
 )
 def test_a_major_release_that_was_never_tried_is_not_installed(name: str):
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

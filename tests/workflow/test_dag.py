@@ -38,10 +38,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     ),
     "penalties": ({"probe": {"grid": [0.1, 1.0]}}, FROM_SCORES),
     "bootstrap": ({"bootstrap": {"draws": 50}}, {"delta_p": 1, "table": 1} | REDRAWN | TOLD_ANEW),
-    "another order of the read-outs": (
-        {"readouts": [*reversed(SHIPPED["readouts"])]},
-        FROM_SCORES,
-    ),
+    "another order of the read-outs": ({"readouts": [*reversed(SHIPPED["readouts"])]}, FROM_SCORES),
     "conditions, and another dataset": (
         merged(OTHER_WORLD, {"conditions": {"question": None}}),
         dict.fromkeys(("dataset", "prompts", "answers", "table"), 1)
@@ -124,6 +121,8 @@ def test_the_report_and_a_detector_are_made_once_and_the_detector_scores_like_it
         "report: results/report/index.html",
     ]
     assert built.planned("report", "detectors") == {}
+    served = Detector.load(built.results / "detectors/tiny-llama/tiny-world/resid")
+    assert served.readout == "resid/final" and served.n > 0
     folder = built.results / "detectors/tiny-llama/tiny-world/probe"
     detector = Detector.load(folder)
     samples = read_csv(built.results / "tables/tiny.samples.csv").set_index("id")
