@@ -90,7 +90,7 @@ EXAMPLES: dict[str, Examples] = {
          "row.")
     ],
     "too_small": [
-        ((540, "rows", 0.11, 2500, 0.8), "With 540 rows and as many right as wrong answers, a "
+        ((540, "rows", 0.11, 2500, 0.8), "If half of the 540 answers are right, a "
                                          "signal is detectable (80 % power) only if the probe's "
                                          "AUC is at least .11 above that of every text model. "
                                          "About 2,500 rows are needed to detect a gain of .05."),
