@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from anchorscope.claims import CLAIMS
 from anchorscope.probes import power
 from anchorscope.probes.strength import LEAST_AUC
 
@@ -57,7 +58,7 @@ def environment(*folders: Path, autoescape: bool = False) -> Environment:
         trim_blocks=True,
     )
     found.filters |= {one.__name__: one for one in (figures, ends, sentence, span)}
-    found.globals["least_auc"] = LEAST_AUC
+    found.globals |= {"least_auc": LEAST_AUC, "claims": CLAIMS}
     return found
 
 

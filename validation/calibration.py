@@ -38,7 +38,7 @@ COLUMNS = {
     "answer_auc": "AUC of the text model `answer`",
     **recurring("headline"),
     **dict.fromkeys(CROSSED, "as in [crossing](#crossing)"),
-    **recurring("signal"),
+    **recurring("predicts"),
 }
 """Column of the table → what it holds."""
 AGAINST_PRIOR = "against-prior"
@@ -125,14 +125,14 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
 def _of_readout(readout: Readout, curve: pd.DataFrame, crossing: pd.DataFrame) -> dict[str, object]:
     """Return the columns that all rows of a read-out share: arrays [layers] or single values."""
     layers = np.arange(len(readout.clean))
-    signal = rows_where(curve, **readout.key)["cell_signal"]
+    predicts = rows_where(curve, **readout.key).groupby("layer")["predicts"].first()
     crossed = rows_where(crossing, **readout.key).set_index(["layer", "quantity"])
     ends = crossed[["estimate", "ci_low", "ci_high"]].set_axis(["", "_low", "_high"], axis=1)
     wide: Any = ends.unstack().reindex(layers)
     wide.columns = [f"{quantity}{end}" for end, quantity in wide.columns]
     return {
         **readout.key,
-        "signal": bool(signal.any()) if len(signal) else None,
+        "predicts": predicts.reindex(layers).to_numpy(),
         "layer": layers,
         "headline": layers == readout.headline,
         **wide.reindex(columns=list(CROSSED)),

@@ -26,7 +26,7 @@ from validation.requirements import CHECKS, OF_CELL, OF_MEAN
 
 NEEDED = (
     "model dataset seed site position layer z kind n_truth_q n_truth_a pathway_auc "
-    "pathway_auc_low pathway_auc_high sensitivity specificity headline signal"
+    "pathway_auc_low pathway_auc_high sensitivity specificity headline predicts"
 ).split()
 MEASURES = {
     "pathway_auc": "Pathway AUC", "sensitivity": "Sensitivity", "specificity": "Specificity",
@@ -65,7 +65,7 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
 def _panel(rows: pd.DataFrame, column: str, title: str, below: Axis) -> Panel:
     """Return the panel of one measure by read-out."""
     points = data.numbered(rows, column, n="n_truth_q").dropna(subset="value")
-    points = points.filter([*TIPS, "model", "dataset", "series", "marker", "signal"]).round(4)
+    points = points.filter([*TIPS, "model", "dataset", "series", "marker", "predicts"]).round(4)
     axis = Axis(title, ((0, 1), [0, 0.25, 0.5, 0.75, 1]), number=".2f")
     under = partial(_required, column=column)
     return Panel(points, axis, TIPS, below, _with_means, 0.85, under=under)
@@ -103,18 +103,19 @@ def _level(values: pd.DataFrame, frame: Frame, inset: float, mark: dict[str, Any
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
     """Write a caption about points, n and grey marks, with details on measures and requirements."""
-    grey = rows[~rows["signal"]]
+    grey = rows[~rows["predicts"]]
     points = list(grey["model"] + " on " + grey["dataset"] + " at " + grey["readout"])
     bars = rows["pathway_auc_low"].notna().any()
     blank = int(rows[list(MEASURES)].isna().sum().sum())
     return notes.caption(
         request,
-        rows.drop(columns=["signal", "thin"], errors="ignore"),
+        rows.drop(columns=["predicts", "thin"], errors="ignore"),
         f"Headline layer of each read-out; {say.groups}",
         f"{say.size(rows.n_truth_q, 'samples')} of truth Q and {span(rows.n_truth_a)} of truth A "
         "per cell",
         [
-            f"{len(points)} hollow grey points: no signal beyond text models." * bool(points),
+            f"{len(points)} hollow grey points: the probe does not predict the label."
+            * bool(points),
             f"Shaded: the default read-out, {DEFAULT_READOUT}. Required there: dashed for the mean,"
             " dotted for each dataset.",
             f"Bars: {say.level(request.level)} bootstrap intervals." if bars else "",
@@ -122,7 +123,7 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         [
             "Pathway AUC: AUC of −ΔP, truth Q against truth A. Sensitivity: share of truth Q that "
             "flips. Specificity: share of truth A that does not flip.",
-            f"No signal (hollow grey): {'; '.join(points)}." * bool(points),
+            f"Not predicted (hollow grey): {'; '.join(points)}." * bool(points),
             f"Left out: {blank} values of cells without samples of that truth." * bool(blank),
         ],
         intervals="",

@@ -103,7 +103,7 @@ class Case:
         if table not in (LINES, SHAPE) and any(one.holds is None for one in found.values()):
             return "", None
         said = dict.fromkeys(f"{one.what} {judged.words}" for one, judged in found.items())
-        words = ", ".join(said) + " (no signal)" * (not chosen["signal"].all())
+        words = ", ".join(said) + " (not predicted)" * (not chosen["predicts"].all())
         return words, any(all(found[one].holds for one in reading) for reading in readings)
 
     def check(self, part: Mapping[str, Any], rows: pd.DataFrame) -> Check:
@@ -154,18 +154,18 @@ def _cases(published: Mapping[str, Any], figure: str) -> Iterator[Case]:
 
 
 def _judged_by(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the columns `few` (too few samples) and `signal`."""
+    """Return a table with the columns `few` (too few samples) and `predicts`."""
     few = table["thin"].astype(bool) if "thin" in table else False
-    signal = table["signal"].astype(bool) if "signal" in table else True
-    return table.assign(few=few, signal=signal)
+    predicts = table["predicts"].astype(bool) if "predicts" in table else True
+    return table.assign(few=few, predicts=predicts)
 
 
 def _lines(curve: pd.DataFrame) -> pd.DataFrame:
-    """Return a figure's lines with columns `few` and `signal`. `thin` knockout points are blank."""
+    """Return a figure's lines with the column `few`. `thin` knockout points are blank."""
     thin = curve["thin"].astype(bool) & (curve["condition"] == "knockout")
     rows = curve.assign(
         **{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")},
-        signal=curve["cell_signal"].astype(bool),
+        predicts=curve["predicts"].astype(bool),
     )
     everyone = rows_where(rows, condition="knockout", anchor="all")
     known = everyone.groupby(["model", "dataset"])["delta_p"].count() > 0
@@ -189,11 +189,11 @@ def shape(lines: pd.DataFrame, models: Mapping[str, int], datasets: Sequence[str
             before = rows_where(lines, model=smaller, dataset=dataset)
             if len(before):
                 numbers["trough less the smaller model's"] = _trough(here) - _trough(before)
-            found += [(model, dataset, *one, here["signal"].all()) for one in numbers.items()]
+            found += [(model, dataset, *one, here["predicts"].all()) for one in numbers.items()]
         if len(cells) == len(datasets):
             numbers = _between_datasets(rows, datasets, models[model])
-            found += [(model, TOGETHER, *one, rows["signal"].all()) for one in numbers.items()]
-    columns = ["model", "dataset", "quantity", "value", "signal"]
+            found += [(model, TOGETHER, *one, rows["predicts"].all()) for one in numbers.items()]
+    columns = ["model", "dataset", "quantity", "value", "predicts"]
     return pd.DataFrame(found, columns=columns).assign(few=False)
 
 

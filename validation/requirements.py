@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.claims import CLAIMS, keys
+from anchorscope.claims.claim import NO, YES
 from anchorscope.config.readouts import Pair
 from anchorscope.experiments.columns import recurring, with_interval
-from anchorscope.experiments.crossing.claims import NO, ON_PAIRS, YES
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
@@ -118,6 +119,8 @@ def in_words(checked: pd.DataFrame) -> str:
     return "\n".join(sentences)
 
 
+OF_OTHERS = tuple(name for name in CLAIMS if name != "signal")
+"""Keys of the claims other than `signal`."""
 NULL_COLUMNS = {
     "control": "name of the control",
     "expectation": "why the claims in `forbids` would be false positives",
@@ -134,25 +137,30 @@ NULL_COLUMNS = {
     "made": "claims in `forbids` that are made",
     "untested": "claims in `forbids` that cannot be judged in this cell",
     **recurring("flip_share", "random_flip_share"),
+    **with_interval("share_right", "as in [crossing](#crossing)"),
     **with_interval("pair_right", "as in [crossing](#crossing)"),
-    "pair_gold": "as in [crossing](#crossing)",
-    **dict.fromkeys(ON_PAIRS, "as in [claims](#claims)"),
+    **dict.fromkeys(OF_OTHERS, "as in [claims](#claims)"),
 }
 """Column of the table → what it holds."""
 PLACE = ["site", "position", "layer"]
 SHUFFLED = ["auc_shuffled", "auc_shuffled_low", "auc_shuffled_high"]
 FLIPPED = {"condition": "knockout", "anchor": "Q"}
-PAIR = {"estimate": "pair_right", "ci_low": "pair_right_low", "ci_high": "pair_right_high"}
 SIGNAL = {
     "verdict": "signal", "estimate": "margin", "ci_low": "margin_low", "ci_high": "margin_high",
 }  # fmt: skip
 BESIDE: tuple[tuple[str, dict[str, str], dict[str, str]], ...] = (
     ("curve", FLIPPED, {"share": "flip_share"}),
     ("curve", FLIPPED | {"condition": "random"}, {"share": "random_flip_share"}),
-    ("crossing", {"quantity": "pair_right"}, PAIR),
-    ("crossing", {"quantity": "pair_gold"}, {"estimate": "pair_gold"}),
+    *(
+        (
+            "crossing",
+            {"quantity": name},
+            {"estimate": name, "ci_low": f"{name}_low", "ci_high": f"{name}_high"},
+        )
+        for name in ("share_right", "pair_right")
+    ),
     ("claims", {"claim": "signal"}, SIGNAL),
-    *(("claims", {"claim": name}, {"verdict": name}) for name in ON_PAIRS),
+    *(("claims", {"key": name}, {"verdict": name}) for name in OF_OTHERS),
 )
 """Table, rows to select from it, and a dict that maps columns to names in `NULL_COLUMNS`."""
 
@@ -177,6 +185,8 @@ def null_controls(
     frames = []
     for place, (name, null) in enumerate(nulls.items()):
         of_cell = {kind: some[place] for kind, some in tables.items()}
+        of_cell["claims"] = of_cell["claims"].assign(key=keys(of_cell["claims"]))
+        forbids = [key for key in CLAIMS if key not in null["allows"]]
         known = rows_where(of_cell["controls"], headline=True)
         everyone = rows_where(of_cell["curve"], **FLIPPED | {"anchor": "all"})
         readouts = known[[*PLACE, *SHUFFLED]].merge(everyone[[*PLACE, "n"]], on=PLACE)
@@ -187,11 +197,11 @@ def null_controls(
             raise stale("no probe was fitted to shuffled labels", where, "the cell's tables of ΔP")
         else:  # these probes have only an AUC
             readouts["signal"] = readouts["auc_shuffled_low"] > LEAST_AUC
-        made, untested = _made(readouts, null["forbids"])
+        made, untested = _made(readouts, forbids)
         readouts = readouts.assign(
             **{key: null[key] for key in ("expectation", "model", "dataset")},
             control=name,
-            forbids=", ".join(null["forbids"]),
+            forbids=", ".join(forbids),
             made=made,
             untested=untested,
         )

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 else:
     Readout = Literal[READOUTS]
     StyleName = Literal[tuple(STYLES)]
-Claim = Literal["signal", "interaction", "own_answer", "truth", "through_eq"]
 NullStyle = Literal["null-additive", "null-order", "null-type", "null-familiar"]
 WorldStyle = Literal["relation", "trivia", "two_hop", "search", NullStyle]
 Item = TypeVar("Item")

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from anchorscope.config.readouts import before_answer
 from anchorscope.config.sections import (
     Amount,
-    Claim,
     Count,
     Dataset,
     DatasetKey,
@@ -129,9 +129,8 @@ class Null(Section):
     model: ModelKey = Field(description="Key of the model.")
     dataset: DatasetKey = Field(description="Key of the dataset.")
     shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
-    forbids: Listed[Claim] = Field(list(get_args(Claim)))
-    """Claims that would be false positives in the cell: `signal` (the probe beats the text models),
-    and the claims that rest on swapped answers."""
+    allows: Listed[Text] = Field([])
+    """Claims that may hold in the cell, such as `signal`; all others would be false positives."""
     expectation: Text = Field(description="Why these claims would be false positives, in words.")
 
 
@@ -185,7 +184,8 @@ class Config(Section):
     conditions: Conditions = Field(default_factory=_all_conditions)
     """Passes in addition to `clean`; by default all."""
     readouts: Listed[Readout] = Field(["mlp/final", "mlp/prompt_end"])
-    """Read-outs to measure, `<site>/<position>`."""
+    """Read-outs to measure, `<site>/<position>`. The prompt's end is measured at each of their
+    sites, because the claim `answer_adds` compares with it."""
     generation: Generation = Field(default_factory=Generation)
     """Settings for generating answers."""
     no_answer: Literal["drop", "wrong"] = "drop"
@@ -215,6 +215,11 @@ class Config(Section):
             what = f"the folder `{value}` cannot hold results"
             raise mistake(what, "name a separate folder without any of {}*?, such as `results`")
         return str(Path(value))
+
+    @field_validator("readouts")
+    @classmethod
+    def _with_the_prompts_end(cls, readouts: list[str]) -> list[str]:
+        return list(dict.fromkeys([*readouts, *map(before_answer, readouts)]))
 
     @field_validator("models", "datasets")
     @classmethod

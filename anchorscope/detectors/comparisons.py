@@ -44,7 +44,7 @@ TERMS = ("pair", "answer", "question")
 AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
 SHARE_TIPS = {
     "label": ("method", ""), "series": ("reads", ""), "value": ("share, %", ".1f"),
-    "low": ("from", ".1f"), "high": ("to", ".1f"), "interaction": ("compares both", ""),
+    "low": ("from", ".1f"), "high": ("to", ".1f"), "comparison_right": ("compares both", ""),
 }  # fmt: skip
 TRANSFER_TIPS = {
     "trained": ("trained on", ""), "value": ("AUC", ".3f"), **draw.INTERVAL,
@@ -79,8 +79,8 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
         label: Series(label, COLOURS[i % len(COLOURS)], [1, 0], draw.marker_of(i), line=False)
         for i, (_, label) in enumerate(request.panels)
     }
-    points = data.numbered(rows, "estimate", n="n", ends="ci", signal=True)
-    kept = [*AUC_TIPS, "model", "dataset", "series", "marker", "signal"]
+    points = data.numbered(rows, "estimate", n="n", ends="ci", predicts=True)
+    kept = [*AUC_TIPS, "model", "dataset", "series", "marker", "predicts"]
     points = data.in_series(points, "model", series).filter(kept).round(4)
     names = methods_axis(rows["detector"])
     lowest = min([0.4, *(rows["ci_low"].dropna() - 0.02)])
@@ -125,11 +125,11 @@ def reads(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Draw stacked bars, the interval of the pair's share, and a dot where `interaction` holds."""
+    """Draw stacked bars, the interval of the pair's share, and a dot where `comparison` holds of right answers."""
     panel = figure_panel.shares(rows, frame)
     pair = alt.Chart(rows).encode(frame.y)
     pair = pair.transform_filter(f"datum.series === '{draw.TERMS['pair'].name}'")
-    dots = pair.transform_filter("datum.interaction === 'yes'").encode(x=alt.XDatum(104))
+    dots = pair.transform_filter("datum.comparison_right === 'yes'").encode(x=alt.XDatum(104))
     size = 0.7 * frame.look.marker_size
     whiskers = figure_panel.whiskers(pair, frame.x).encode(color=alt.ColorValue(draw.INK))
     panel.layer += [whiskers, dots.mark_point(filled=True, color=draw.PURPLE, size=size, opacity=1)]

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from anchorscope.claims import CLAIMS
+from anchorscope.claims.claim import OWN, Evidence, Groups
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import with_ends
 from anchorscope.experiments.analysis import Analysis, analyses
-from anchorscope.experiments.crossing import claims, table as crossing
-from anchorscope.experiments.crossing.swapped import OWN, Groups, Swapped
+from anchorscope.experiments.crossing import table as crossing
+from anchorscope.experiments.crossing.swapped import Swapped
 from anchorscope.probes import intervals
 
 ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")
 """Quantities of `crossing` that are reported with their intervals."""
-JUDGED = ("interaction", "own_answer")
+JUDGED = ("comparison_right", "comparison_wrong")
 COLUMNS = (
     "detector", *with_ends(*(f"share_{term}" for term in crossing.TERMS)), "n_right", "n_wrong",
     *with_ends(*ESTIMATES),
@@ -48,10 +50,7 @@ def table(
         return pd.DataFrame(columns=list(COLUMNS))
     groups = pairs.groups()
     rows_by_layer = list(crossing.by_layer(groups, analysis.level))
-    made = [
-        _row(groups, rows_by_layer, pairs.own_words, number, analysis.level)
-        for number in range(len(detectors))
-    ]
+    made = [_row(groups, rows_by_layer, number, analysis.level) for number in range(len(detectors))]
     facts = pd.DataFrame(made).assign(detector=detectors, **Pair.of(readout)._asdict())
     facts["n_unlike"] = int(crossing.unlike(pairs).sum())
     facts["source"] = analysis.answers["partner_source"].iloc[0]
@@ -59,11 +58,7 @@ def table(
 
 
 def _row(
-    groups: Groups,
-    estimated: Sequence[crossing.QuantityRow],
-    own_words: bool,
-    number: int,
-    level: float,
+    groups: Groups, estimated: Sequence[crossing.QuantityRow], number: int, level: float
 ) -> dict[str, object]:
     """Return the pair terms and claims of one detector."""
     row: dict[str, object] = {}
@@ -73,13 +68,11 @@ def _row(
                 row[f"{quantity}{end}"] = values[number]
             if quantity in ("pair_right", "pair_wrong"):
                 row[quantity.replace("pair", "n")] = n
-    right, wrong = (of[OWN].at(number) for of in groups.values())
-    found = {
-        "right": claims.interaction(right, level),
-        "wrong": claims.own_answer(wrong, level, own_words=own_words),
-    }
-    for claim, (side, judged) in zip(JUDGED, found.items(), strict=True):
-        row |= {claim: judged.verdict, f"{claim}_p": judged.p, f"clusters_{side}": judged.clusters}
+    answers = {side: {OWN: of[OWN].at(number)} for side, of in groups.items()}
+    for name in JUDGED:
+        claim, judged = CLAIMS[name], CLAIMS[name].judge(Evidence(level, answers=answers))
+        row |= {name: judged.verdict, f"{name}_p": judged.p}
+        row[f"clusters_{claim.answers}"] = judged.clusters
     return row
 
 

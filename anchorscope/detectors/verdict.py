@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from anchorscope.claims.claim import YES
 from anchorscope.detectors.registry import in_order, label_of
-from anchorscope.experiments.crossing.claims import YES
 from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.probes.strength import FLOORS
 from anchorscope.statements import say
@@ -65,7 +65,7 @@ def _cells(table: pd.DataFrame) -> int:
 
 def comparing(reads: pd.DataFrame) -> str:
     """Say which methods compare question and answer in most cells."""
-    held = reads[reads["interaction"] == YES].groupby("detector").size()
+    held = reads[reads["comparison_right"] == YES].groupby("detector").size()
     names = [label_of(name) for name in in_order(held.index) if held[name] > _cells(reads) / 2]
     return str(say.comparing(names))
 

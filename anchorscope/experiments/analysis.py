@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.probes import bands, intervals, samples
+from anchorscope.probes import bands, intervals, samples, strength
 from anchorscope.probes.bands import ANY, Draws, Means, Spread
 from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.probes.samples import Readout
@@ -51,6 +51,7 @@ class Analysis:
     floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None if unknown
     # scores of refitted probes and floors; if None, intervals hold probes and floors fixed
     refits: Draws | None = None
+    before: Readout | None = None  # the read-out of the same site at the prompt's end, if measured
     level: float = 0.95  # level of the intervals
     min_n: int = 20  # a row with fewer samples is `thin`
     min_clusters: int = 10  # a row with fewer clusters is `thin`
@@ -74,6 +75,30 @@ class Analysis:
         """
         found = self._strength(lambda readout: readout.own[None])
         return {**found, "signal": found["margin_p"] < 1 - self.level}
+
+    @cached_property
+    def over_prompt(self) -> Strength | None:
+        """The columns of `strength.margin`, [1], over the probe at the prompt's end, if measured.
+
+        Both probes score each sample at the layer that its own fold chose for them.
+        """
+        if self.before is None or self.before.name == self.readout.name:
+            return None
+        own, name = self.readout.own[None], self.before.name
+        again = self._refitted(self.readout), self._refitted(self.before)
+        refits = None
+        if again[0] is not None and again[1] is not None:
+            (drawn, s), (_, before) = again
+            refits = Again(drawn, s[:, None], {name: before})
+        gains = strength.excess(own, {name: self.before.own}, self.z, self.drawn, refits)
+        return strength.margin(gains, ["the probe at the prompt's end"], self.drawn, self.level)
+
+    def _refitted(self, readout: Readout) -> tuple[ClusterDraws, np.ndarray] | None:
+        """Return the draws of refits, and each refit's scores `own`, [draws, n]; None if none."""
+        refits = self.refits and self.refits.refits(readout, self.answers, ())
+        if not refits or not len(refits[0].weights):
+            return None
+        return refits[0], np.stack([one.own for one in refits[1]])
 
     def _strength(self, scores: Callable[[Readout], np.ndarray]) -> Strength:
         """Compute the strength of a probe whose scores are `scores(readout)`, [layers, n]."""
@@ -172,8 +197,11 @@ def analyses(
     """
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
+    ends = scores["readout"].astype(str).str.endswith("/prompt_end")
+    clean = (scores["condition"] == "clean") & (scores["probe"] == "clean")
+    before = {one.site: one for one in samples.readouts(scores[ends & clean], ordered)}
     for readout in samples.readouts(scores, ordered):
-        yield Analysis(readout, ordered, drawn, **settings)
+        yield Analysis(readout, ordered, drawn, before=before.get(readout.site), **settings)
 
 
 def table(

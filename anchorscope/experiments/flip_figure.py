@@ -116,8 +116,8 @@ def points_of(rows: pd.DataFrame, tokens: Mapping[str, str], factor: float = 100
         for sort, column in tokens.items()
     )
     control = points["tokens"] == [*tokens][-1]
-    signal = points.get("signal", True)
-    return points.assign(chance=control, signal=signal)
+    predicts = points.get("predicts", True)
+    return points.assign(chance=control, predicts=predicts)
 
 
 def _caption(

@@ -62,13 +62,19 @@ def table(
 
     `source` is `relations` or `wording`, see `passes.partners.Crossing`; None if not needed.
     """
-    signal = analysis.strength["signal"] if "signal" in columns else None
+    predicts = analysis.strength["predicts"] if "predicts" in columns else None
     z = analysis.answers["label"].astype(str).to_numpy()
     anchors = anchored(analysis.readout.effects["knockout"].flip[0])
     groups = []
     for (name, arm), label, anchor in product(arms.items(), LABELS, anchors):
         members = ((label == "all") | (z == label)) & anchors[anchor]
-        key = {"arm": name, "label": label, "anchor": anchor, "source": source, "signal": signal}
+        key = {
+            "arm": name,
+            "label": label,
+            "anchor": anchor,
+            "source": source,
+            "predicts": predicts,
+        }
         groups.append(_group(key, arm, members[None]))
     return analysis.table(columns, lambda _: groups)
 

@@ -19,7 +19,7 @@ def columns() -> dict[str, Mapping[str, str]]:
         "contrasts": controls.CONTRASTS,
         "controls": controls.columns(),
         "crossing": crossing.CROSSING,
-        "claims": crossing.CLAIMS,
+        "claims": crossing.CLAIM_COLUMNS,
     }
 
 

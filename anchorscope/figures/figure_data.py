@@ -13,8 +13,8 @@ from anchorscope.storage.errors import AnchorscopeError, stale
 
 Pair = tuple[str, str]
 KEYS = "model dataset site position condition grouping anchor layer"
-NUMBERS = "n share delta_p ci_low ci_high probe_auc thin signal headline"
-FLAGS = ("signal", "headline", "thin")
+NUMBERS = "n share delta_p ci_low ci_high probe_auc thin predicts headline"
+FLAGS = ("predicts", "headline", "thin")
 DRAWN = ("value", "low", "high", "n")
 
 
@@ -183,16 +183,16 @@ def in_lines(
     x: str = "layer",
     digits: int = 5,
 ) -> pd.DataFrame:
-    """Order rows along lines of `value`, and flag the points that have a signal or a marker.
+    """Order rows along lines of `value`, and flag the points where the probe predicts or a marker.
 
     Rows of one model, dataset and series, with the same `labels`, form a line along `x`. `offset`
     is the place of its first marker. A line without any number is left out. A row without a number
     stays, so that the line breaks there. The line also breaks at points of `thin` groups.
 
     Returns:
-        The columns that define and style lines, `DRAWN`, `numbers`, `signal`, `thin`, and three
-        flags. `mark`: the point has a marker. `strong`: it is on the line with a signal. `faint`:
-        it is on the line without one, which extends to neighbouring points with a signal.
+        The columns that define and style lines, `DRAWN`, `numbers`, `predicts`, `thin`, and three
+        flags. `mark`: the point has a marker. `strong`: it is on the line where the probe predicts. `faint`:
+        it is on the line without one, which extends to neighbouring points where it does.
     """
     by = list(dict.fromkeys(["model", "dataset", "series", *labels]))
     order = [name for name in ("offset", *by, x) if name in rows]
@@ -204,12 +204,12 @@ def in_lines(
     drawn = lines[[name for name in kept if name in lines]].copy()
     rounded = [name for name in (*DRAWN, *numbers) if name in drawn]
     drawn[rounded] = drawn[rounded].astype(float).round(digits)
-    drawn["signal"] = lines.get("signal", True)
+    drawn["predicts"] = lines.get("predicts", True)
     drawn["thin"] = lines.get("thin", False)
 
     known = drawn["value"].notna() & ~drawn["thin"]
-    weak = known & ~drawn["signal"]
-    drawn["strong"] = known & drawn["signal"]
+    weak = known & ~drawn["predicts"]
+    drawn["strong"] = known & drawn["predicts"]
     drawn["faint"] = weak | (known & _beside(weak, line))
     # markers tell series apart: every few points get one, and so does a point that no line reaches
     step = (line.groupby(line).transform("size") / 8).apply(math.ceil)

@@ -64,7 +64,7 @@ def caption(
     missing = [say.not_measured(empty)] if empty else []
     if rows.empty:
         return Caption([say.nothing_measured], missing)
-    weak = "signal" in rows and not rows["signal"].all()
+    weak = "predicts" in rows and not rows["predicts"].all()
     return Caption(
         [
             say.drawn(what, size, request.level, intervals),

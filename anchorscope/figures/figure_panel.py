@@ -11,7 +11,7 @@ from anchorscope.figures.figure_style import (
     CROSS,
     DOTTED,
     INK,
-    NO_SIGNAL,
+    UNPREDICTED,
     SOFT,
     THIN,
     Encodings,
@@ -103,8 +103,8 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
     every = alt.Chart().encode(frame.x, frame.y)
     data = every.encode(detail=[alt.Detail("series:N"), alt.Detail("condition:N")])
     strong = _only(data, "strong").encode(color=frame.shared.colour)
-    faint = _only(data, "faint").encode(color=alt.ColorValue(NO_SIGNAL))
-    points = every.encode(color=frame.shared.grey_without_signal, detail=alt.Detail("series:N"))
+    faint = _only(data, "faint").encode(color=alt.ColorValue(UNPREDICTED))
+    points = every.encode(color=frame.shared.grey_unless_predicting, detail=alt.Detail("series:N"))
     thin = points.transform_filter("datum.thin")
     views = [frame.band(faint), frame.band(strong)]
     if "chance" in rows:
@@ -115,7 +115,7 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
         views += [fading(beside, 0.65), fading(rings, 0.8)]
         strong, points = (one.transform_filter("!datum.chance") for one in (strong, points))
     # single points without a signal are hollow and grey, and behind points with a signal
-    markers = _markers(points, size).encode(fill=frame.shared.fill, order=alt.Order("signal:O"))
+    markers = _markers(points, size).encode(fill=frame.shared.fill, order=alt.Order("predicts:O"))
     grey = faint.mark_line(strokeWidth=THIN * frame.look.line_width)
     line = strong.mark_line(strokeWidth=stroke).encode(strokeDash=frame.shared.dash)
     crosses = thin.mark_point(shape=CROSS, size=0.5 * frame.look.marker_size, strokeWidth=1)
@@ -186,7 +186,7 @@ def bars(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
         along,
         color=frame.shared.colour,
         stroke=frame.shared.stroke,
-        fillOpacity=alt.condition("datum.signal", alt.value(1), alt.value(0)),
+        fillOpacity=alt.condition("datum.predicts", alt.value(1), alt.value(0)),
         opacity=chosen.otherwise(alt.value(1)),
     )
     ends = whiskers(data, along).encode(color=alt.ColorValue(INK))
@@ -199,7 +199,7 @@ def points(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     Points without a signal are hollow and grey.
     """
     data, along = _side_by_side(frame)
-    grey = frame.shared.grey_without_signal
+    grey = frame.shared.grey_unless_predicting
     drawn = data.mark_point(size=frame.look.marker_size, strokeWidth=1)
     drawn = drawn.encode(along, color=grey, fill=frame.shared.fill)
     drawn = drawn.encode(shape=alt.Shape("marker:N", scale=None))

@@ -5,6 +5,7 @@ from functools import partial
 
 import pandas as pd
 
+from anchorscope.claims import CLAIMS, keys
 from anchorscope.figures import figure_data as data, figure_panel
 from anchorscope.figures.figure_axis import LAYERS, axis_of
 from anchorscope.figures.figure_picture import Panel
@@ -14,9 +15,9 @@ from anchorscope.passes.partners import LEAST_GOLD, LEAST_PAIRS
 from anchorscope.statements import say
 
 NEEDED = (
-    "model dataset site position layer quantity estimate ci_low ci_high n signal headline"
+    "model dataset site position layer quantity estimate ci_low ci_high n predicts headline"
 ).split()
-OF_CLAIMS = "model dataset site position claim verdict reason layer".split()
+OF_CLAIMS = "model dataset site position claim answers verdict reason layer".split()
 SIDES = ("right", "wrong")
 AXIS_TITLE = "Pair term (logits)"
 STEP = 0.05
@@ -39,8 +40,7 @@ def pathway(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
             continue
         counted = f"through_{side}" in set(cell["quantity"])
         first = f"through_{side}" if counted else f"pair_{side}"
-        of_pairs = "interaction" if side == "right" else "own_answer"
-        claim = "through_eq" if counted else of_pairs
+        claim = "through_eq" if counted else f"comparison_{side}"
         for arm, look in _looks().items():
             clean = arm == CLEAN.name
             rows = cell[cell["quantity"] == (first if clean else f"{first}_{arm}")]
@@ -76,19 +76,13 @@ def truth(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
         if _pairs(cell, kind) < least:
             continue
         for name, quantity, claim, look in (
-            ("pair_gold", "gold answers", "truth", "solid"),
-            ("pair_wrong", f"{_own(claims)}wrong answers", "", "dashed"),
+            ("pair_gold", "gold answers", "", "solid"),
+            ("pair_wrong", "own wrong answers", "", "dashed"),
         ):
             rows = cell[cell["quantity"] == name]
             claimed = rows["headline"] & ((*of, claim) in made)
             parts.append(rows.assign(quantity=quantity, look=look, banded=True, claimed=claimed))
     return _together(parts)
-
-
-def _own(claims: pd.DataFrame) -> str:
-    """Return "own ", or "" if no cell measured `own_answer` (the answers came with the rows)."""
-    verdicts = claims["verdict"][claims["claim"] == "own_answer"]
-    return "" if (verdicts == "not measured").all() else "own "
 
 
 def _side(cell: pd.DataFrame) -> str | None:
@@ -115,7 +109,7 @@ def _shortage(
 def _made(claims: pd.DataFrame) -> set[tuple[str, str, str]]:
     """Return model, dataset and name of each claim that holds."""
     made = claims[claims["verdict"] == "yes"]
-    return set(zip(made["model"], made["dataset"], made["claim"], strict=True))
+    return set(zip(made["model"], made["dataset"], keys(made), strict=True))
 
 
 def _together(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -132,7 +126,7 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
         (
             truth(crossing, claims),
             ["solid", "dashed"],
-            say.truth_heading(bool(_own(claims))),
+            str(say.truth_heading),
             ("gold",),
             LEAST_GOLD,
         ),
@@ -154,9 +148,9 @@ def panels(crossing: pd.DataFrame, claims: pd.DataFrame, look: Style) -> list[Pa
 
 def verdict(claims: pd.DataFrame) -> list[str]:
     """Say in how many cells each claim holds."""
-    counts = {}
-    for claim in say.called:
-        verdicts = claims["verdict"][claims["claim"] == claim]
+    counts, of_row = {}, keys(claims)
+    for claim in CLAIMS:
+        verdicts = claims["verdict"][of_row == claim]
         yes, no = int((verdicts == "yes").sum()), int((verdicts == "no").sum())
         if len(verdicts):
             counts[claim] = yes, yes + no

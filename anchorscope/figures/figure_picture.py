@@ -113,7 +113,7 @@ class Picture:
     def legend(self) -> list[Series]:
         """Entries of the legend: the series, and lines without a signal if there are any."""
         faint = any(panel.rows["faint"].any() for panel in self.panels if "faint" in panel.rows)
-        return [*self.series, *([draw.WITHOUT_SIGNAL] if faint else [])]
+        return [*self.series, *([draw.NOT_PREDICTING] if faint else [])]
 
     @property
     def words(self) -> tuple[list[str], list[str]]:

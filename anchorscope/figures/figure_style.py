@@ -46,7 +46,7 @@ CORNERS = {
 MARKERS = {"circle": "M-0.25,0" + "A0.25,0.25,0,1,1,0.25,0A0.25,0.25,0,1,1,-0.25,0" * ROUNDS + "Z"}
 MARKERS |= {name: f"M{'L'.join(path.split() * ROUNDS)}Z" for name, path in CORNERS.items()}
 
-NO_SIGNAL = "#bdbdbd"
+UNPREDICTED = "#bdbdbd"
 THIN = 0.5
 """Width of lines without a signal, relative to the style's line width."""
 Figure = alt.ConcatChart
@@ -119,7 +119,7 @@ class Series:
         return ("M-1,0L1,0" if self.line else "") + MARKERS.get(self.marker or "", "")
 
 
-WITHOUT_SIGNAL = Series("no signal", NO_SIGNAL, [1, 0], None)
+NOT_PREDICTING = Series("the probe does not predict", UNPREDICTED, [1, 0], None)
 """Entry of the legend for lines without a signal, whatever their series."""
 # legend entries of the terms that a probe reads, in every picture of swapped answers
 TERMS = {
@@ -157,7 +157,7 @@ class Encodings:
 
     colour: alt.Color
     stroke: alt.Stroke
-    grey_without_signal: alt.ColorValue
+    grey_unless_predicting: alt.ColorValue
     fill: alt.FillValue
     dash: alt.StrokeDash
     legend: Mapping[str, Any]  # all channels that the legend explains, by name
@@ -184,14 +184,14 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
 
     colours = channel([one.colour for one in series])
-    widths = [look.line_width * (THIN if one == WITHOUT_SIGNAL else 0.9) for one in series]
+    widths = [look.line_width * (THIN if one == NOT_PREDICTING else 0.9) for one in series]
     colour, dash = alt.Color(**colours), alt.StrokeDash(**channel([[*one.dash] for one in series]))
-    with_signal = {"test": "datum.signal", **colours}
+    predicting = {"test": "datum.predicts", **colours}
     return Encodings(
         colour=colour,
         stroke=alt.Stroke(**colours),
-        grey_without_signal=alt.ColorValue(NO_SIGNAL, condition=with_signal),
-        fill=alt.FillValue("white", condition=with_signal),
+        grey_unless_predicting=alt.ColorValue(UNPREDICTED, condition=predicting),
+        fill=alt.FillValue("white", condition=predicting),
         dash=dash,
         legend={
             "color": colour,

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.claims import keys
+from anchorscope.claims.claim import YES
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Config
-from anchorscope.experiments.crossing.claims import YES
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import at_readout, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
@@ -70,14 +71,12 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     contrasts, controls, crossing, claims = (
         rows_at(table, pair) for name, table in tables.items() if name != "curve"
     )
-    require(claims, ["claim", "verdict"])
+    require(claims, ["claim", "answers", "verdict"])
     everyone = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
     headline = everyone[true(everyone["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
     here = curve[curve["layer"] == layer]
     beside = controls[controls["layer"] == layer].to_dict("records")[0]
-    swapped = crossing[crossing["layer"] == layer].set_index("quantity")["estimate"]
-    source = "wording" if swapped.get("by_wording", 0) > 0 else "relations"
     floor = "" if pd.isna(headline["floor"]) else headline["floor"]
     return {
         "readout": readout,
@@ -85,16 +84,16 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
         "layers": len(everyone),
         "n": int(headline["n"]),
         "share_wrong": 1 - float(headline["answer_accuracy"]),
-        "claims": (judged := {one["claim"]: _claim(one) for one in claims.to_dict("records")}),
+        "claims": (judged := dict(zip(keys(claims), map(_claim, claims.to_dict("records"))))),
         "signal": judged["signal"]["verdict"] == YES,
         "probe_auc": _interval(headline, "probe_auc", "auc"),
         "floor": {"name": floor, "auc": _number(headline["floor_auc"])},
-        "layer_signal": bool(headline["signal"]),
-        "layers_without_signal": [int(k) for k in everyone["layer"][~true(everyone["signal"])]],
+        "layer_predicts": bool(headline["predicts"]),
+        "layers_not_predicting": [int(k) for k in everyone["layer"][~true(everyone["predicts"])]],
         "prompt_end_auc": _number(beside["prompt_end_auc"]),
         "flips": _flips(beside, here),
         "random_tokens": _random_tokens(contrasts[contrasts["layer"] == layer]),
-        "crossing": {"source": source} if len(swapped) else None,
+        "crossing": _crossing(crossing[crossing["layer"] == layer]),
         "delta_p": _delta_p(here),
     }
 
@@ -127,6 +126,19 @@ def _interval(row: Mapping[Any, Any], value: str, ends: str) -> dict[str, float 
     """Return the number in column `value`, and its interval from `<ends>_low` and `<ends>_high`."""
     columns = (value, f"{ends}_low", f"{ends}_high")
     return {name: _number(row[one]) for name, one in zip(ENDS, columns, strict=True)}
+
+
+def _crossing(rows: pd.DataFrame) -> dict[str, Any] | None:
+    """Return how partners were found, and swap shares by kind of answer; None without pairs."""
+    found = {row["quantity"]: row for row in rows.to_dict("records")}
+    if not found:
+        return None
+    shares = {kind: found.get(f"share_{kind}") for kind in ("right", "wrong", "gold")}
+    by_wording = found.get("by_wording", {"estimate": 0})["estimate"] > 0
+    return {
+        "source": "wording" if by_wording else "relations",
+        "shares": {kind: _interval(row, "estimate", "ci") for kind, row in shares.items() if row},
+    }
 
 
 def _claim(row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any
     table = per_sample(scores, answers)[["id", "label", "group", "p", "delta_p"]]
     predicted = np.where(table["p"] > 0.5, 1, -1)  # ΔP is about the class that is predicted clean
     table["p_knockout"] = table["p"] + predicted * table["delta_p"] / 100
-    table = table.assign(model=model, dataset=dataset, signal=summary["layer_signal"])
+    table = table.assign(model=model, dataset=dataset, predicts=summary["layer_predicts"])
     kinds = table["group"] + table["label"].astype(str)
     chosen = table.iloc[evenly(list(kinds), cap, config.seed)]
     chosen = chosen.sort_values("delta_p", kind="stable")

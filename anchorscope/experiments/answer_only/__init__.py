@@ -32,7 +32,7 @@ COLUMNS = {
     **with_interval("delta_p", "mean ΔP without the question, in percentage points"),
     **with_interval("question_delta_p", "the measure under the control"),
     **with_interval("delta_p_contrast", "the paired difference of measure and control"),
-    **recurring("signal"),
+    **recurring("predicts"),
     **FLAG_COLUMNS,
 }
 

@@ -52,6 +52,6 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
         "left out and when all of it is blocked",
         say.size(rows["n_paired"], "samples per group"),
         details=[notes.left_out(rows, "group")],
-        grey="Hollow: no signal",
+        grey="Hollow: the probe does not predict",
         thin="Pale: too few samples to rely on.",
     )

@@ -23,7 +23,7 @@ COLUMNS = {
     "anchor": "`Q`, `A` or `all`, by these flips at that layer",
     **SIZE_COLUMNS,
     **with_interval("unknown", "share of questions that the model refuses"),
-    **recurring("signal"),
+    **recurring("predicts"),
     **FLAG_COLUMNS,
 }
 

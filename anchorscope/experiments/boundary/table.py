@@ -24,12 +24,14 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     if RANDOM.name not in measured.conditions:
         return pd.DataFrame(columns=list(COLUMNS))
     unknown, counted = unknown_of(measured), measured.control_is_complete(RANDOM.name)
-    signal = analysis.strength["signal"]
+    predicts = analysis.strength["predicts"]
 
     def groups(readout: Readout) -> list[Group]:
         flips = {KNOCKOUT.name: readout.effects[KNOCKOUT.name].flip, RANDOM.name: random(measured)}
         return [
-            _group({"groups": name, "anchor": anchor, "signal": signal}, unknown, members, counted)
+            _group(
+                {"groups": name, "anchor": anchor, "predicts": predicts}, unknown, members, counted
+            )
             for name, flip in flips.items()
             for anchor, members in anchored(flip).items()
         ]

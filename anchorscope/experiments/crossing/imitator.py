@@ -12,7 +12,7 @@ import numpy as np
 
 from anchorscope.anchors.asking import KINDS, answer_kind, kind_of
 from anchorscope.anchors.words import words_of
-from anchorscope.experiments.crossing.estimates import PAIR, term
+from anchorscope.claims.estimates import PAIR, term
 
 PENALTY = 10.0
 """Ridge penalty on standardised features. With a hundred pairs or more, it has almost no effect."""

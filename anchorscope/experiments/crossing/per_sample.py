@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 
+from anchorscope.claims.claim import OWN
+from anchorscope.claims.estimates import PAIR, term
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
-from anchorscope.experiments.crossing.estimates import PAIR, term
-from anchorscope.experiments.crossing.swapped import OWN, Swapped
+from anchorscope.experiments.crossing.swapped import Swapped
 
 COLUMNS = ("site", "position", "layer", "id", "pair", "term")
 """Columns of `per_sample`."""

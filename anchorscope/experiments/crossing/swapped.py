@@ -16,18 +16,14 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from anchorscope.anchors.labels import squad_normalise
+from anchorscope.claims.claim import GOLD, OWN, Groups
+from anchorscope.claims.estimates import Answers
 from anchorscope.experiments.analysis import Analysis, partner_places
 from anchorscope.experiments.crossing import imitator
-from anchorscope.experiments.crossing.estimates import Answers
 from anchorscope.passes import interventions
 from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout
 from anchorscope.questions import folds
-
-OWN, GOLD = "clean", "gold"
-"""Arms in which nothing is blocked: `OWN` with the model's answers, `GOLD` with gold answers."""
-Groups = Mapping[str, Mapping[str, Answers]]
-"""Side (`right` or `wrong` answers) → arm → the scored answers of the pairs on this side."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +65,6 @@ class Swapped:
     def sides(self) -> dict[str, np.ndarray]:
         """Map `right` and `wrong` to masks of their pairs, bool [pairs]."""
         return {"right": self.right, "wrong": ~self.right}
-
-    @property
-    def own_words(self) -> bool:
-        """Whether the model gave all answers itself; False if the user supplied any of them."""
-        return not self.answers.get("from_user", pd.Series(dtype=bool)).astype(bool).any()
 
     @property
     def layer(self) -> np.ndarray:
@@ -119,7 +110,6 @@ class Swapped:
                 texts=_numbers(self._texts(arm))[self.members],
                 fold=self.fold,
                 imitated=imitated.get(arm, imitated[OWN]),
-                log_p=self._log_p(arm),
                 bound=np.any(self.bound, axis=0),
             )
             for arm, of_arm in scores.items()
@@ -137,13 +127,6 @@ class Swapped:
         """
         probes = (self.readout, *self.refits)
         return np.stack([-self._four(arm, partial(_scores, one)) for one in probes], axis=1)
-
-    def _log_p(self, arm: str) -> np.ndarray:
-        """Return log-probabilities in the order of `scores`, float64 [4, pairs]; NaN if unknown."""
-        blank = pd.Series(np.nan, index=self.answers.index)
-        return self._four(
-            arm, lambda name: self.answers.get(f"logprob_{name}", blank).to_numpy(dtype=np.float64)
-        )
 
     def _four(self, arm: str, values: Callable[[str], np.ndarray]) -> np.ndarray:
         """Arrange each pair's four values, [4, ..., pairs]. `values` is condition → [..., n]."""

@@ -1,4 +1,4 @@
-"""Tables of crossing: the pair terms, layer by layer, and the claims."""
+"""Tables of crossing: swap shares and pair terms, layer by layer, and the claims."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.anchors.asking import kind_of
+from anchorscope.claims import CLAIMS, keys
+from anchorscope.claims.claim import GOLD, NO, OWN, YES, Evidence, Gain, Groups, Verdict
+from anchorscope.claims.damage import Damaged
+from anchorscope.claims.estimates import ANSWER, HALF, PAIR, QUESTION, Answers, Estimate, holm
 from anchorscope.experiments.analysis import Analysis, stacked
 from anchorscope.experiments.columns import interval_of, recurring
-from anchorscope.experiments.crossing import claims, estimates
-from anchorscope.experiments.crossing.claims import Claim
-from anchorscope.experiments.crossing.damage import Damaged
-from anchorscope.experiments.crossing.estimates import ANSWER, PAIR, QUESTION, Answers, Estimate
-from anchorscope.experiments.crossing.swapped import GOLD, OWN, Groups, Swapped
+from anchorscope.experiments.crossing.swapped import Swapped
 from anchorscope.passes import interventions
-from anchorscope.passes.interventions import REGISTRY
 from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.probes import intervals
-from anchorscope.probes.strength import FLOORS
+from anchorscope.probes.strength import FLOORS, Strength
 
 TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
 CROSSING = {
@@ -29,12 +28,22 @@ CROSSING = {
     "quantity": "what is estimated, see below",
     "estimate": "the estimate: logits, or a share or slope",
     **interval_of("estimate", "ci"),
-    "p": "p-value of `estimate` not being above 0, not corrected for cells",
+    "p": "p-value of `estimate` not being above 0 (a swap share: above 0.5), not corrected for cells",
     "n": "pairs",
-    **recurring("signal", "headline"),
+    **recurring("predicts", "headline"),
 }
 """Column of the table → what it holds."""
 QUANTITIES = {
+    "share_right": "swap share of right answers: the share of swaps in which an answer scores "
+    "higher after its own question; a tie counts one half",
+    "share_wrong": "swap share of wrong answers",
+    "share_gold": "swap share of the gold answers of wrongly answered questions",
+    "share_<side>_<condition>": "the same, with a condition such as `knockout` or `rest` in all "
+    "four passes",
+    "<side>_share_above_text": "swap share after the text imitator's pair term is taken off each "
+    "swap; also of `gold`",
+    "share_gold_wrong": "`share_gold` − `share_wrong`, on the same questions; likelihood may "
+    "explain it",
     "pair_right": "P_R: the mean pair term of right answers",
     "right_above_text": "P_R minus the text imitator's",
     "pair_wrong": "P_W: the mean pair term of wrong answers",
@@ -47,13 +56,6 @@ QUANTITIES = {
     "four passes, divided by λ",
     "left_<side>_<condition>": "λ: the slope of the answer term under the condition on the clean "
     "answer term",
-    "taken_<side>_<condition>": "percent of λP that the condition takes: 100 (1 − P_blocked / λP); "
-    "at the headline layer, each pair at the layer that its fold chose",
-    "gold_wrong_equal": "P_G − P_W at equal mean score, product of question and answer term, "
-    "log-probability and text imitator; "
-    "at the headline layer, each pair at the layer that its fold chose",
-    "gold_unexplained": "the part of P_G that the gold answers' log-probability and the text "
-    "imitator do not explain; at the headline layer, each pair at the layer that its fold chose",
     "share_<term>": "share of the `question`, `answer` or `pair` term in the mean squares over "
     "pairs of right answers; `share_noise` is the share of the variance over refitted probes",
     "follows": "share of right answers whose predicted class flips after the partner's question",
@@ -66,15 +68,17 @@ QUANTITIES = {
     "relations; at the headline layer",
 }
 """Quantity → what it is."""
-CLAIMS = {
+CLAIM_COLUMNS = {
     **recurring("site", "position"),
-    "claim": "`signal`, `interaction`, `own_answer`, `truth` or `through_eq`",
+    "claim": ", ".join(dict.fromkeys(f"`{one.name}`" for one in CLAIMS.values())),
+    "answers": "`right` or `wrong`, if only these answers are judged",
     "verdict": "`yes`, `no` (not shown), `too few`, `not measured` or `by design`",
     "p": "the largest p-value of the claim's tests; in a figure's table corrected for its "
-    "cells (Holm), not for the five claims",
-    "estimate": "`signal`: AUC minus the hardest of 0.6 and the text models; `interaction`: P_R; "
-    "`own_answer`: P_W; `truth`: P_G − P_W; `through_eq`: percent of λP that "
-    "blocking E_Q takes",
+    "cells (Holm), not for the number of claims",
+    "estimate": "; ".join(
+        dict.fromkeys(f"`{one.name}`: {one.number.format('…')}" for one in CLAIMS.values())
+    )
+    + "; percentages as fractions",
     **interval_of("estimate", "ci"),
     "n": "samples, or pairs",
     "clusters": "effective number of independent samples or pairs",
@@ -82,6 +86,8 @@ CLAIMS = {
     "reason": "why the claim is not made or cannot be judged; or a remark to report with it",
 }
 """Column of the table of claims → what it holds."""
+PRECEDING = ("prompt_end", "before_answer")
+"""Positions that precede the answer."""
 CORRECTED = "not significant once p is corrected for the figure's cells"
 
 
@@ -103,98 +109,81 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     Raises:
         AnchorscopeError: A `crossed` score lacks a mutual partner, or a partner lacks a score.
     """
-    judged, rows = {"signal": _signal(analysis)}, list[QuantityRow]()
-    if "crossed" not in analysis.readout.effects:
-        judged |= dict.fromkeys(
-            claims.ON_PAIRS, Claim(claims.NOT_MEASURED, "no answers were swapped")
-        )
-        return {"crossing": _long(rows, analysis), "claims": _of_claims(judged, analysis)}
-    pairs, level = Swapped.of(analysis), analysis.level
-    groups = pairs.groups()
-    headline = {
-        side: {arm: one.at(pairs.layer[rows]) for arm, one in groups[side].items()}
-        for side, rows in pairs.sides.items()
-    }
-    blocked = interventions.blocked_arms()
-    through = {
-        side: {arm: claims.through(of[OWN], of[arm], level) for arm in blocked if arm in of}
-        for side, of in headline.items()
-    }
-    wrong, own_words = headline["wrong"], pairs.own_words
-    judged |= {
-        "interaction": claims.interaction(headline["right"][OWN], level),
-        "own_answer": claims.own_answer(wrong[OWN], level, own_words=own_words),
-        "truth": claims.truth(wrong[OWN], wrong.get(GOLD), level, own_words=own_words),
-        "through_eq": _through_eq(through, level),
-    }
-    if pairs.members.size:
-        rows = [*by_layer(groups, level), *_shares(groups["right"][OWN], analysis)]
-        rows += _at_headline(through, judged["truth"], pairs)
-    if analysis.readout.position == "prompt_end":
-        before = Claim(claims.BY_DESIGN, "the read-out precedes the answer, so its pair term is 0")
-        judged |= dict.fromkeys(claims.ON_PAIRS, before)
+    rows, answers = list[QuantityRow](), dict[str, dict[str, Answers]]()
+    if "crossed" in analysis.readout.effects:
+        pairs = Swapped.of(analysis)
+        groups = pairs.groups()
+        answers = {
+            side: {arm: one.at(pairs.layer[some]) for arm, one in groups[side].items()}
+            for side, some in pairs.sides.items()
+        }
+        if pairs.members.size:
+            rows = [*by_layer(groups, analysis.level), *_terms(groups["right"][OWN], analysis)]
+            rows += _of_pairs(pairs)
+    judged = {key: one.judge(_evidence(analysis, answers)) for key, one in CLAIMS.items()}
     return {"crossing": _long(rows, analysis), "claims": _of_claims(judged, analysis)}
 
 
-def _signal(analysis: Analysis) -> Claim:
-    """Judge whether the probe's AUC is above .6 and above every text model's."""
-    strength = {name: values[0] for name, values in analysis.cell_strength.items()}
-    ends = (strength[f"margin{end}"] for end in ("", "_error", "_low", "_high", "_p"))
-    margin, hardest = Estimate(*ends), strength["hardest"]
-    n, clusters = len(analysis.z), analysis.drawn.weights.shape[1]
-    if not np.isfinite(margin.p):
-        return Claim(claims.TOO_FEW, "the AUC has no interval", n=n, clusters=clusters)
-    if few := claims.shortage(n, clusters, claims.LEAST_CLUSTERS, "samples"):
-        return Claim(claims.TOO_FEW, few, n=n, clusters=clusters)
-    above = f"the text model `{hardest}`" if hardest in FLOORS else hardest
-    reason = "" if strength["signal"] else f"the AUC is not significantly above {above}"
-    verdict = claims.NO if reason else claims.YES
-    return Claim(verdict, reason, float(margin.p), margin, n=n, clusters=clusters)
+def _evidence(analysis: Analysis, answers: Groups) -> Evidence:
+    """Return what the claims are judged by."""
+    return Evidence(
+        level=analysis.level,
+        precedes=analysis.readout.position in PRECEDING,
+        over_text=_gain(analysis.cell_strength, analysis),
+        over_prompt=analysis.over_prompt and _gain(analysis.over_prompt, analysis),
+        answers=answers,
+    )
 
 
-def _through_eq(through: Mapping[str, Mapping[str, Claim]], level: float) -> Claim:
-    """Judge `through_eq`. Its reason adds what percentage blocking other tokens takes, if known."""
-    by_side = {side: of["knockout"] for side, of in through.items() if "knockout" in of}
-    if not by_side:
-        why = "no answers were swapped with the exact tokens blocked"
-        return Claim(claims.NOT_MEASURED, why)
-    side, found = claims.either(by_side, level)
-    if not np.isfinite(found.p):
-        return found
-    others = [
-        f"blocking {REGISTRY[arm].blocks} takes {one.estimate.value:.0f} %"
-        for arm, one in through[side].items()
-        if arm != "knockout" and np.isfinite(one.estimate.value)
-    ]
-    reasons = filter(None, [found.reason, f"judged on {side} answers", *others])
-    return replace(found, reason="; ".join(reasons))
+def _gain(strength: Strength, analysis: Analysis) -> Gain:
+    """Return the gain over what the read-out's AUC exceeds least clearly."""
+    ends = (strength[f"margin{end}"][0] for end in ("", "_error", "_low", "_high", "_p"))
+    hardest, clusters = strength["hardest"][0], analysis.drawn.weights.shape[1]
+    over = f"the text model `{hardest}`" if hardest in FLOORS else str(hardest)
+    return Gain(Estimate(*ends), over, len(analysis.z), clusters)
 
 
 def by_layer(groups: Groups, level: float) -> Iterator[QuantityRow]:
-    """Estimate the mean pair terms at every layer, clean and with tokens blocked."""
+    """Estimate mean swap shares and pair terms at every layer, clean and with tokens blocked."""
     for side, of in groups.items():
         yield from _means(side, of[OWN], level)
+        for arm in interventions.blocked_arms():
+            if arm in of:
+                yield _mean(f"share_{side}_{arm}", of[arm], of[arm].share(), level, null=HALF)
         yield from _blocked(side, of, level)
     wrong, gold = groups["wrong"][OWN], groups["wrong"].get(GOLD)
     if gold is not None:
         yield from _means("gold", gold, level, wrong.texts)
         above = gold.term(PAIR) - wrong.term(PAIR)
         yield _mean("gold_wrong", gold, above, level, wrong.texts)
+        yield _mean("share_gold_wrong", gold, gold.share() - wrong.share(), level, wrong.texts)
 
 
 def _means(name: str, of: Answers, level: float, *others: np.ndarray) -> Iterator[QuantityRow]:
-    pair = of.term(PAIR)
+    share, pair = of.share(beyond_text=True), of.term(PAIR)
+    yield _mean(f"share_{name}", of, of.share(), level, *others, null=HALF)
+    yield _mean(f"{name}_share_above_text", of, share, level, *others, null=HALF)
     yield _mean(f"pair_{name}", of, pair, level, *others)
     yield _mean(f"{name}_above_text", of, pair - of.imitated, level, *others)
 
 
 def _mean(
-    quantity: str, of: Answers, values: np.ndarray, level: float, *others: np.ndarray
+    quantity: str,
+    of: Answers,
+    values: np.ndarray,
+    level: float,
+    *others: np.ndarray,
+    null: float = 0.0,
 ) -> QuantityRow:
-    """Estimate the mean of values [1 + refits, layers, pairs] over the pairs without NaN."""
+    """Estimate the mean of values [1 + refits, layers, pairs] over the pairs without NaN.
+
+    p tests whether the mean is above `null`.
+    """
     known = np.isfinite(values).all((0, 1))
     pairs = of.of(known).pairs(level, *(texts[:, known] for texts in others))
-    return QuantityRow(quantity, pairs.mean(values[..., known]), pairs.n)
+    above = pairs.mean(values[..., known] - null)
+    ends = {name: getattr(above, name) + null for name in ("value", "low", "high")}
+    return QuantityRow(quantity, replace(above, **ends), pairs.n)
 
 
 def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[QuantityRow]:
@@ -212,15 +201,8 @@ def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[Qua
         yield QuantityRow(f"left_{side}_{arm}", damaged.mean_left(), pairs.n)
 
 
-def _at_headline(
-    through: Mapping[str, Mapping[str, Claim]], truth: Claim, pairs: Swapped
-) -> Iterator[QuantityRow]:
-    """Yield the estimates at the layers that the folds chose, and facts about the pairs."""
-    for side, of in through.items():
-        for arm, one in of.items():
-            yield QuantityRow(f"taken_{side}_{arm}", one.estimate, one.n)
-    for name in ("gold_wrong_equal", "gold_unexplained"):
-        yield QuantityRow(name, truth.steps.get(name, Estimate()), truth.n)
+def _of_pairs(pairs: Swapped) -> Iterator[QuantityRow]:
+    """Yield facts about the pairs."""
     same, mirrored = pairs.bound
     wording = np.array(pairs.answers["partner_source"].iloc[0] == "wording")
     facts = {"same_frame": same, "mirrored": mirrored, "unlike": unlike(pairs)}
@@ -235,7 +217,7 @@ def unlike(pairs: Swapped) -> np.ndarray:
     return kinds[one] != kinds[other]
 
 
-def _shares(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
+def _terms(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
     """Yield `share_<term>`, `share_noise` and `follows` (see `QUANTITIES`), over right answers.
 
     A share is a term's mean square, divided by the sum of all terms' mean squares. Variance over
@@ -263,27 +245,26 @@ def _shares(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
 
 def _long(rows: list[QuantityRow], analysis: Analysis) -> pd.DataFrame:
     """Return one row per quantity and layer; quantities without an estimate are left out."""
-    readout, signal = analysis.readout, analysis.strength["signal"]
+    readout, predicts = analysis.readout, analysis.strength["predicts"]
     frames = []
     for quantity, one, n in rows:
         at = np.arange(len(readout.clean)) if np.ndim(one.value) else [readout.headline]
         values = {"estimate": one.value, "ci_low": one.low, "ci_high": one.high, "p": one.p}
         columns = {**readout.key, "layer": at, "quantity": quantity, **values, "n": n}
-        columns |= {"signal": signal[at], "headline": np.equal(at, readout.headline)}
+        columns |= {"predicts": predicts[at], "headline": np.equal(at, readout.headline)}
         frames.append(pd.DataFrame(columns))
     return stacked(frames, CROSSING).dropna(subset="estimate")[[*CROSSING]]
 
 
-def _of_claims(judged: Mapping[str, Claim], analysis: Analysis) -> pd.DataFrame:
+def _of_claims(judged: Mapping[str, Verdict], analysis: Analysis) -> pd.DataFrame:
     """Return the table of claims, with one row per claim."""
     rows = []
-    for name, one in judged.items():
-        row = {**analysis.readout.key, "layer": analysis.readout.headline, "claim": name}
-        row |= {**vars(one), "estimate": float(one.estimate.value)}
-        rows.append(
-            row | {f"ci_{end}": float(getattr(one.estimate, end)) for end in ("low", "high")}
-        )
-    return pd.DataFrame(rows)[[*CLAIMS]]
+    for key, one in judged.items():
+        row = {**analysis.readout.key, "layer": analysis.readout.headline}
+        row |= {"claim": CLAIMS[key].name, "answers": CLAIMS[key].answers, **vars(one)}
+        ends = {f"ci_{end}": float(getattr(one.estimate, end)) for end in ("low", "high")}
+        rows.append(row | ends | {"estimate": float(one.estimate.value)})
+    return pd.DataFrame(rows)[[*CLAIM_COLUMNS]]
 
 
 def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
@@ -291,19 +272,20 @@ def corrected(table: pd.DataFrame, level: float) -> pd.DataFrame:
 
     Cells without a p-value do not count. A *yes* that is no longer significant becomes a *no*.
     """
-    p = table.groupby(["site", "position", "claim"])["p"].transform(estimates.holm)
-    lost = (table["verdict"] == claims.YES) & ~(p < 1 - level)
+    same = [table["site"], table["position"], keys(table)]
+    p = table.groupby(same)["p"].transform(holm)
+    lost = (table["verdict"] == YES) & ~(p < 1 - level)
     reasons = [
         "; ".join(filter(None, (CORRECTED, why))) for why in table.loc[lost, "reason"].fillna("")
     ]
-    table = table.assign(p=p, verdict=table["verdict"].mask(lost, claims.NO))
+    table = table.assign(p=p, verdict=table["verdict"].mask(lost, NO))
     table.loc[lost, "reason"] = reasons
     return table
 
 
-def with_signal(table: pd.DataFrame, claims_: pd.DataFrame) -> pd.DataFrame:
+def with_signal(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """Return a figure's table with the column `cell_signal`: whether the claim `signal` holds."""
     cell = ["model", "dataset", "site", "position"]
-    signal = claims_[claims_["claim"] == "signal"].set_index(cell)["verdict"] == claims.YES
+    signal = claims[claims["claim"] == "signal"].set_index(cell)["verdict"] == YES
     places = pd.MultiIndex.from_frame(table[cell])
     return table.assign(cell_signal=signal.reindex(places).to_numpy())

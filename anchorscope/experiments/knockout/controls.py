@@ -37,7 +37,7 @@ CONTRASTS = {
     **interval_of("estimate", "ci"),
     "under": "mean of the first condition",
     "beside": "mean of the second condition",
-    **recurring("signal", "inflation", "headline"),
+    **recurring("predicts", "inflation", "headline"),
 }
 """Column of `contrasts` → what it holds."""
 RANDOM_CONTRAST = "knockout-random"
@@ -142,7 +142,7 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
 def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -> pd.DataFrame:
     named = f"{one.name}-{control.name}"
     counted = control_is_complete(analysis.readout, analysis.answers, control.name)
-    facts = {"contrast": named, "signal": analysis.strength["signal"]}
+    facts = {"contrast": named, "predicts": analysis.strength["predicts"]}
 
     def groups(readout: Readout) -> list[Group]:
         among = (counted & readout.effects[one.name].measured)[None, None]

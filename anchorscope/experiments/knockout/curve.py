@@ -33,7 +33,7 @@ CURVE = {
     "n_blocked": "mean number of tokens blocked",
     **recurring("flip_share", "flip_low", "flip_high"),
     "n_paired": "samples with a complete random control, over which `flip_share` is taken",
-    **recurring("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"),
+    **recurring("predicts", "floor", "floor_auc", "gain", "gain_low", "gain_high"),
     **interval_of("share", "share_ci"),
     "delta_logit": "mean change of the logit towards the class predicted with nothing blocked",
     **recurring("n_clusters", "thin", "auc_low", "auc_high"),

@@ -25,7 +25,7 @@ AUCS = {
 }
 """Column → its line."""
 NOT_OF_THE_PROBE = ("prompt_end_auc", "floor_auc")
-"""Lines that keep their colour where the read-out's probe has no signal."""
+"""Lines that keep their colour where the read-out's probe does not predict."""
 LOOKS: Sequence[tuple[str, Sequence[float], str]] = (
     (draw.BLUE, [1, 0], "circle"),
     (draw.ORANGE, draw.DOTTED, "square"),
@@ -36,7 +36,7 @@ LOOKS: Sequence[tuple[str, Sequence[float], str]] = (
 )
 """Colour, dash and marker of the lines of flips, in the order of `controls.flipping`."""
 KEYS = ["model", "dataset", "site", "position", "layer"]
-OF_CURVE = ["n", "signal"]
+OF_CURVE = ["n", "predicts"]
 AUC_HEADING = "How well right and wrong answers are told apart"
 FLIPS_HEADING = "Samples whose predicted class flips when the tokens in the legend are blocked"
 TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
@@ -55,7 +55,7 @@ def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -
     The upper panel shows the AUCs of the probe (clean, and under the knockout), of the probe at
     `prompt_end`, and of the hardest text model. The lower panel shows the share of samples that
     flip under the knockout, after the partner's question, and with other tokens blocked. Columns
-    without numbers have no line. Without a signal, lines outside `NOT_OF_THE_PROBE` are thin grey.
+    without numbers have no line. Where it does not predict, lines outside `NOT_OF_THE_PROBE` are thin grey.
 
     `table` is `<figure>.controls.csv`, and `curve` is `<figure>.csv`.
 
@@ -87,7 +87,7 @@ def _lines(rows: pd.DataFrame, lines: Mapping[str, Series], factor: float) -> pd
         ends = "auc" if name == "probe_auc" else "no band"
         look = {"series": series.name, "marker": series.marker, "offset": number}
         part = data.numbered(rows, name, factor, n="n", ends=ends, **look)
-        parts.append(part.assign(signal=part["signal"] | (name in NOT_OF_THE_PROBE)))
+        parts.append(part.assign(predicts=part["predicts"] | (name in NOT_OF_THE_PROBE)))
     drawn = data.in_lines(pd.concat(parts), numbers=["headline"])
     return drawn.assign(mark=drawn["mark"] & drawn["marker"].notna())
 

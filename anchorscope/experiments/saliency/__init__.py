@@ -56,7 +56,7 @@ COLUMNS = {
     "density": "share of samples for each factor of ten of the flow",
     "random_density": "the measure for random tokens",
     **FLAG_COLUMNS,
-    **recurring("signal"),
+    **recurring("predicts"),
 }
 
 

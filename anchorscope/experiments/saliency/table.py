@@ -63,7 +63,7 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
         *_densities(grouped, flow.summed),
     ]
     rows = stacked(frames, tuple(COLUMNS))
-    rows["signal"] = bool(analysis.strength["signal"][grouped.layer])
+    rows["predicts"] = bool(analysis.strength["predicts"][grouped.layer])
     of_both = (rows["anchor"] == "all") & rows["auc"].notna()
     rows.loc[of_both, "thin"] |= intervals.thin_class(
         grouped.flips.astype(np.int64), flow.counted, analysis.drawn, analysis

@@ -49,7 +49,7 @@ COLUMNS = {
     **FLIP_COLUMNS,
     "flips": "share whose predicted class flips; 0 at layers before the window",
     **DELTA_COLUMNS,
-    **recurring("signal"),
+    **recurring("predicts"),
     **FLAG_COLUMNS,
 }
 

@@ -22,7 +22,7 @@ from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request,
 from anchorscope.figures.figure_style import Style
 from anchorscope.statements import say, span
 
-NO_SIGNAL, NONE = "#d0d0d0", "#f6f6f6"
+UNPREDICTED, NONE = "#d0d0d0", "#f6f6f6"
 HEIGHT = 1.5
 """Height of a panel, relative to other small panels."""
 CELL = (18, 12)
@@ -43,13 +43,13 @@ def contrast(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _colour(rows: pd.DataFrame) -> alt.Color:
-    """Return the colour channel: grey without a signal, pale if the interval contains 0."""
-    largest = 100 * rows["contrast"][rows["signal"]].abs().max()
-    most = max(20, largest) if rows["signal"].any() else 20
+    """Return the colour channel: grey if the probe does not predict, pale if the interval contains 0."""
+    largest = 100 * rows["contrast"][rows["predicts"]].abs().max()
+    most = max(20, largest) if rows["predicts"].any() else 20
     colours = ["#e6a05a", NONE, "#4a98cc"]
     scale = alt.Scale(domain=[-most, 0, most], range=colours, interpolate="rgb")
     legend = alt.Legend(title="Exact − random (points)", orient="bottom", gradientLength=200)
-    grey = {"test": "!datum.signal", "value": NO_SIGNAL}
+    grey = {"test": "!datum.predicts", "value": UNPREDICTED}
     pale = {"test": "datum.unsure", "value": NONE}
     return alt.Color("value:Q", scale=scale, legend=legend, condition=[grey, pale])
 
@@ -64,7 +64,7 @@ def _panel(rows: pd.DataFrame, look: Style) -> Panel:
     beside = Axis("Layer read", names=layers[::-1], thinned=True, field="read")
     cells = data.numbered(rows, "contrast", 100)
     numbers = dict.fromkeys(("value", "low", "high"), 2)
-    cells = cells.filter(["model", "dataset", "layer", "n", "signal", "thin", *numbers]).assign(
+    cells = cells.filter(["model", "dataset", "layer", "n", "predicts", "thin", *numbers]).assign(
         centre=_words(rows["centre"]),
         read=_words(rows["layer"]),
         cut=_words(rows["first"]) + "–" + _words(rows["last"]),
@@ -100,6 +100,6 @@ def _caption(rows: pd.DataFrame, request: Request) -> Caption:
             f"Intervals (on hover): {say.level(request.level)} {say.clustered}.",
         ],
         intervals="",
-        grey="Grey: layers without a signal",
+        grey="Grey: layers where the probe does not predict",
         thin="Coloured, without the number that other cells have: too few samples to rely on.",
     )

@@ -1,17 +1,10 @@
-"""Terms of a pair's four scores, and estimates of their means.
+"""The four scores of a pair: their terms, their swap share, and estimates of means over pairs.
 
 Scores [4, ...] are in the order s(q, y), s(q′, y), s(q, y′), s(q′, y′), where y is the answer to q
-and y′ the answer to q′. Each score is a sum: `MEAN` ± `QUESTION` ± `ANSWER` ± `PAIR`.
+and y′ the answer to q′. Each score is a sum: `MEAN` ± `QUESTION` ± `ANSWER` ± `PAIR`. The swap
+share counts in how many of the two swaps an answer scores higher after its own question.
 
 Pairs that share a subject or answer are dependent. `Pairs` accounts for this in errors and p.
-
-`at_equal` estimates a mean difference at equal covariates, as the intercept of a regression. Its
-argument `columns`, float64 [1 + refits, pairs, columns], holds differences. Column 0 is the one to
-estimate, column 1 is the difference in mean score, and the others (at least one) are covariates.
-Columns 0 and 1 are contrasts of the same scores, so their noise is equally large and uncorrelated.
-Least squares would mistake noise of the mean score for variation, and give too small a slope. So
-orthogonal regression (Deming 1943) is used. It treats covariates as free of noise. They explain
-some variance of column 1. Of the unexplained variance, at most half counts as noise.
 """
 
 from __future__ import annotations
@@ -29,7 +22,10 @@ MEAN, QUESTION, ANSWER, PAIR = (
     np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 4
 )
 ROUNDING = 1e-4
-"""Minimum standard error in logits, since passes and scores are rounded."""
+"""Passes and scores are rounded: the least standard error, and the least difference that is no tie,
+in logits."""
+HALF = 0.5
+"""The swap share of a score that is an increasing curve of a question part and an answer part."""
 UNKNOWN: Any = np.nan
 
 
@@ -145,7 +141,6 @@ class Answers:
     texts: np.ndarray  # ids of the answers, int64 [2, pairs]; equal texts share an id
     fold: np.ndarray  # outer fold of the probes, int64 [pairs]
     imitated: np.ndarray  # pair terms of the text imitator, float64 [..., pairs]
-    log_p: np.ndarray  # log-probability of each exact answer, float64 [4, pairs]; NaN if unknown
     bound: np.ndarray  # whether P is 0 or cancels by design if E_Q is blocked, bool [pairs]
 
     @property
@@ -172,57 +167,22 @@ class Answers:
         """Return a term of the scores, [1 + refits, ..., pairs]."""
         return term(which, np.ascontiguousarray(self.scores))
 
+    def share(self, *, beyond_text: bool = False) -> np.ndarray:
+        """Return each pair's swap share, [1 + refits, ..., pairs]; NaN where not measured.
+
+        It is the share of the two swaps in which an answer scores higher after its own question. A
+        tie counts one half. `beyond_text` takes the text imitator's pair term off each swap.
+        """
+        first, second, third, fourth = self.scores
+        gains = np.stack([first - second, fourth - third])
+        if beyond_text:
+            gains = gains - 2 * self.imitated
+        higher = HALF * (1 + np.sign(np.where(np.abs(gains) > ROUNDING, gains, 0)))
+        return np.where(np.isfinite(gains).all(0), higher.mean(0), np.nan)
+
 
 def holm(p: pd.Series) -> pd.Series:
     """Correct several p-values by the method of Holm (1979); NaN stays and does not count."""
     ordered = p.dropna().sort_values()
     times = np.arange(len(ordered), 0, -1)
     return (times * ordered).cummax().clip(upper=1.0).reindex(p.index)
-
-
-def at_equal(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (estimate, parts): the difference at equal mean score and covariates.
-
-    `estimate` is [1 + refits]. `parts` [pairs] add up to the error of `estimate[0]` (jackknife).
-    """
-    rows, size = _scaled(columns)
-    moments, n = np.swapaxes(rows, -1, -2) @ rows, rows.shape[-2]
-    without = _intercept(moments[0] - rows[0, :, :, None] * rows[0, :, None, :])
-    found = _intercept(moments)
-    return size * found, size[0] * (found[0] - without) * (n - 1) / n
-
-
-def _scaled(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Divide columns by SD, column 1 by column 0's; append ones. Return (rows, SD of column 0)."""
-    size = columns.std(-2, keepdims=True)
-    same = size < 1e-9
-    size = np.where(same, np.inf, size)  # a constant column has no effect
-    size[..., :2] = np.where(same, 1.0, size)[..., :1]
-    ones = np.ones((*columns.shape[:-1], 1))
-    return np.concatenate([columns / size, ones], axis=-1), size[..., 0, 0]
-
-
-def _intercept(moments: np.ndarray) -> np.ndarray:
-    """Return the regression's intercept. `moments` [..., k, k] are summed products of columns."""
-    exact = moments[..., 2:, 2:] + 1e-9 * np.eye(moments.shape[-1] - 2)
-    slopes = np.linalg.solve(exact, moments[..., 2:, :2])
-    rest = moments[..., :2, :2] - moments[..., :2, 2:] @ slopes
-    y, x, both = rest[..., 0, 0], rest[..., 1, 1], rest[..., 0, 1]
-    noise = np.minimum((x + y) / 2 - np.hypot((x - y) / 2, both), x / 2)
-    slope = both / np.maximum(x - noise, 1e-9)
-    return slopes[..., -1, 0] - slope * slopes[..., -1, 1]
-
-
-def unexplained(y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fit `y` [1 + refits, pairs] to `x` [pairs, columns] by least squares.
-
-    Return (intercepts, parts). `intercepts` is [1 + refits]. `parts` [pairs] add up to the error of
-    `intercepts[0]` (jackknife).
-    """
-    size = x.std(0)
-    rows = np.column_stack([np.ones(len(x)), x / np.where(size < 1e-9, 1.0, size)])
-    inverse = np.linalg.inv(rows.T @ rows + 1e-9 * np.eye(rows.shape[1]))
-    weights = y @ rows @ inverse
-    left = (y - weights @ rows.T)[0]
-    leverage = np.einsum("ni,ij,nj->n", rows, inverse, rows)
-    return weights[..., 0], left * (rows @ inverse[0]) / np.fmax(1 - leverage, 1e-2)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from anchorscope.experiments.crossing.estimates import ANSWER, PAIR, Answers, Estimate, Pairs
+from anchorscope.claims.estimates import ANSWER, PAIR, Answers, Estimate, Pairs
 from anchorscope.probes.intervals import ratio
 
 LEAST_PART = 0.2
@@ -85,7 +85,7 @@ class Damaged:
         return self.pairs.estimate((part * kept - self.blocked).mean(-1), errors)
 
     def taken(self) -> Estimate:
-        """Estimate the percentage of the pair term that blocking takes, 100 (1 - P_blocked / (λP)).
+        """Estimate the share of the pair term that blocking takes, 1 - P_blocked / (λP).
 
         A share is in the interval if the interval of `beyond(share)` includes 0 (Fieller 1954).
         The estimate is NaN unless λP is significantly above 0 and the score still reads the answer.
@@ -97,7 +97,7 @@ class Damaged:
         step = float(self.beyond(share).error / kept.value)
         low = _root(lambda one: float(self.beyond(one).low), share, -step)
         high = _root(lambda one: float(self.beyond(one).high), share, step)
-        return Estimate(np.array(100 * share), low=np.array(100 * low), high=np.array(100 * high))
+        return Estimate(np.array(share), low=np.array(low), high=np.array(high))
 
     def _errors(self, values: np.ndarray, slope_of: np.ndarray | float) -> np.ndarray:
         """Return each pair's part of the error of the mean. `slope_of` is ∂`values`/∂λ."""

@@ -1,0 +1,122 @@
+"""What a claim is, what it is judged by, and the verdict on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anchorscope.claims.estimates import Answers, Estimate
+from anchorscope.passes.partners import LEAST_PAIRS
+
+YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
+"""Verdicts. `by design`: a claim that could not fail, or that could not hold."""
+LEVEL = 0.95
+LEAST_CLUSTERS = 10
+"""Minimum number of independent clusters of samples or pairs."""
+OWN, GOLD = "clean", "gold"
+"""Arms in which nothing is blocked: `OWN` with the model's answers, `GOLD` with gold answers."""
+Groups = Mapping[str, Mapping[str, Answers]]
+"""Side (`right` or `wrong` answers) → arm → the scored answers of the pairs on this side."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By how much the AUC of a probe exceeds that of other predictions of the same labels."""
+
+    estimate: Estimate
+    over: str  # the prediction that the probe exceeds least clearly
+    n: int  # samples
+    clusters: float  # clusters of samples
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What claims are judged by: one read-out, each sample scored at the layer of its fold."""
+
+    level: float = LEVEL
+    precedes: bool = False  # whether the read-out precedes the answer
+    over_text: Gain | None = None  # over .6 and the text models
+    over_prompt: Gain | None = None  # over the probe at the prompt's end
+    answers: Groups = field(default_factory=dict)  # empty if no answers were swapped
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one claim at one read-out."""
+
+    verdict: str
+    reason: str = ""  # why the claim fails or cannot be judged, or a remark to report with it
+    p: float = np.nan  # largest p of the claim's tests; NaN if the claim cannot be judged
+    # the quantity that is reported for the claim, with its interval
+    estimate: Estimate = field(default_factory=Estimate)
+    n: int = 0  # samples or pairs
+    clusters: float = 0.0  # effective number of independent samples or pairs
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim: its words and its rule."""
+
+    name: str  # as in the column `claim`
+    order: int  # place among the claims
+    called: str  # short name, in captions and headings
+    says: str  # completes "The test showed that ..."
+    leaves_open: str  # the caveat that goes with it, or ""
+    number: str  # what its estimate is; `{}` stands for the number with its interval
+    judge: Callable[[Evidence], Verdict]
+    answers: str = ""  # `right` or `wrong`, if only these answers are judged
+    percent: bool = False  # whether the number is printed in percent
+    unit: str = "pairs"  # what `Verdict.n` counts
+
+    @property
+    def key(self) -> str:
+        """Its name and its answers, such as `comparison_right`."""
+        return f"{self.name}_{self.answers}" if self.answers else self.name
+
+
+def judged(
+    steps: Mapping[str, Estimate],
+    about: Estimate,
+    n: int,
+    clusters: float,
+    level: float,
+    times: int = 1,
+) -> Verdict:
+    """Judge a claim that holds if all estimates are above 0.
+
+    `steps` maps the reason for a `no` to an estimate; the first that fails gives the reason.
+    `times` is the number of tries, of which one must succeed (Bonferroni). The caller checks that
+    there are enough pairs.
+    """
+    p = {reason: min(1.0, times * float(step.p)) for reason, step in steps.items()}
+    largest = max(p.values())
+    failing = [reason for reason, one in p.items() if not one < 1 - level]
+    verdict = NO if failing else YES
+    return Verdict(verdict, "".join(failing[:1]), largest, about, n, clusters)
+
+
+def of_gain(gain: Gain, level: float) -> Verdict:
+    """Judge whether a gain in AUC is above 0."""
+    if few := shortage(gain.n, gain.clusters, LEAST_CLUSTERS, "samples"):
+        return Verdict(TOO_FEW, few, n=gain.n, clusters=gain.clusters)
+    if not np.isfinite(gain.estimate.p):
+        return Verdict(TOO_FEW, "the AUC has no interval", n=gain.n, clusters=gain.clusters)
+    reason = f"the AUC is not significantly above {gain.over}"
+    return judged({reason: gain.estimate}, gain.estimate, gain.n, gain.clusters, level)
+
+
+def cannot_be_judged(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on claims about swapped answers, if there are none to judge."""
+    if evidence.precedes:
+        return Verdict(BY_DESIGN, "the read-out precedes the answer")
+    return None if evidence.answers else Verdict(NOT_MEASURED, "no answers were swapped")
+
+
+def shortage(n: int, clusters: float, least: int = LEAST_PAIRS, unit: str = "pairs") -> str:
+    """Say what is missing: "7 pairs, and at least 10 are needed"; "" if nothing is missing."""
+    if n < least:
+        return f"{n} {unit if n != 1 else unit.removesuffix('s')}, and at least {least} are needed"
+    enough = clusters >= LEAST_CLUSTERS
+    return "" if enough else f"{clusters:.3g} clusters, and at least {LEAST_CLUSTERS} are needed"

@@ -1,0 +1,1 @@
+"""One module per claim, see `claim.Claim`."""
