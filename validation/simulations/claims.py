@@ -1,17 +1,17 @@
 """Measure how often each claim is made if it is false, and if it is true.
 
-    python -m validation.simulations.claims [--seeds 400] [--worlds REGEX]
+    python -m validation.simulations.claims [--runs 100] [--worlds REGEX]
 
 Each world simulates data sets of one kind. A table per group of worlds shows in what share of data
 sets each claim is made, and in what share it is judged. The last table summarises worlds where a
-claim is false, or true. The authors of `blind_worlds` and `unseen_worlds` had not seen the rules.
+claim is false, or true.
 """
 
 import argparse
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -19,85 +19,61 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.experiments.crossing import claims, imitator
-from anchorscope.experiments.crossing.claims import Claim
-from anchorscope.experiments.crossing.estimates import Answers
+from anchorscope.claims import CLAIMS
+from anchorscope.claims.claim import NO, YES, Evidence, Verdict
+from anchorscope.claims.estimates import Answers
+from anchorscope.experiments.crossing import imitator
 from anchorscope.experiments.crossing.swapped import bound_by_design
-from validation.simulations import (
-    blind_worlds,
-    claim_worlds,
-    form_worlds,
-    passage_worlds,
-    power,
-    unseen_worlds,
-)
-from validation.simulations.claim_worlds import HOME, ROLES, Rng, Values, World
-from validation.simulations.passage_worlds import SIDES
+from validation.simulations import knowledge_worlds, pair_worlds, passage_worlds
+from validation.simulations.pair_worlds import HOME, SCALES, SIDES, Rng, Values
 
-SIZES = ((25, 750), (200, 200))
+SIZES = ((25, 750), (200, 200), (194, 194))
 """Numbers of right and of wrong pairs."""
-FEW = ((16, 16), (16, 194), (194, 194))
-FOLDS, REFITS = 5, 20
+POWER = tuple((n, n) for n in (25, 50, 100, 200))
+REFITS = 20
 AGREE = 0.9
-"""Correlation over refits between the clean mean pair term and the one with E_Q blocked.
+"""Correlation over refits between the clean mean pair term and the one with tokens blocked.
 
 In SmolLM2-135M-Instruct it is .91 in 194 wrong pairs of NQ, and .88 in 161 of TriviaQA.
 """
-ADDITIVE = {"sums", "gain", "saturation", "answers of unlike kind"}
-"""Worlds of `NULL` whose scores compare question and answer at most as the text imitator does."""
+ARMS = {"clean": "", "knockout": "_knockout", "rest": "_rest"}
+"""Arm → end of the names of its scores in a world."""
+World = Callable[..., Values | Evidence]
 
 
-def judge(
-    world: World | power.Signal, n: Sequence[int], seed: int, refits: bool
-) -> dict[str, Claim]:
-    """Judge all claims that a data set allows: name → `Claim`. If `refits`, probes are refitted."""
-    if isinstance(world, power.Signal):
-        p = world.p(seed)
-        return {"signal": Claim(claims.YES if p < 1 - claims.LEVEL else claims.NO, p=p)}
+def judge(world: World, n: Sequence[int], seed: int, refits: bool) -> dict[str, Verdict]:
+    """Judge all claims that a data set allows: key → verdict. If `refits`, probes are refitted."""
     random = np.random.default_rng(seed)
     drawn = world(random, *n)
-    if "fold_right" not in drawn:
-        sizes = {f"fold_{side}": drawn[side].shape[1] for side in SIDES}
-        drawn |= {name: random.integers(0, FOLDS, size) for name, size in sizes.items()}
-    names = [f"{role}{end}" for role in ROLES for end in ("", "_blocked")]
-    scores = {name: drawn[name] for name in names if name in drawn}
-    found = _answers(drawn, _refitted(scores, random, refits))
-    judged: dict[str, Claim] = {}
-    if "gold" in found:
-        judged["interaction"] = claims.interaction(found["right"])
-        wrong, own_words = found["wrong"], "given" not in drawn
-        judged["own_answer"] = claims.own_answer(wrong, own_words=own_words)
-        judged["truth"] = claims.truth(wrong, found["gold"], own_words=own_words)
-    if "right_blocked" in found:
-        by_side = {side: claims.through(found[side], found[f"{side}_blocked"]) for side in SIDES}
-        judged["through_eq"] = claims.either(by_side)[1]
-    return judged
+    if isinstance(drawn, Evidence):
+        asked = ["signal", "answer_adds"]
+    else:
+        asked = ["comparison_right", "comparison_wrong"]
+        asked += ["through_eq"] * ("right_rest" in drawn)
+        drawn = Evidence(answers=_answers(drawn, random, refits))
+    return {key: CLAIMS[key].judge(drawn) for key in asked}
 
 
-def _answers(drawn: Values, scores: Values) -> dict[str, Answers]:
-    """Map each name in `scores` (a role, or a role with `_blocked`) to the `Answers` to judge."""
-    drawn = drawn | {f"{name}_gold": drawn[f"{name}_wrong"] for name in ("fold", "subjects")}
-    drawn |= {"answers_gold": drawn["golds"]} if "golds" in drawn else {}
-    imitated = _imitate(drawn)
-    found: dict[str, Answers] = {}
-    for name, values in scores.items():
-        role, _, blocked = name.partition("_")
-        if blocked:
-            found[name] = replace(found[role], scores=values)
-            continue
-        n = drawn[role].shape[1]
-        subjects, bound = drawn[f"subjects_{role}"], np.zeros(n, dtype=bool)
-        if f"frames_{role}" in drawn:
-            bound = np.any(bound_by_design(subjects, drawn[f"frames_{role}"]), axis=0)
-        found[name] = Answers(
-            scores=values,
-            subjects=subjects,
-            texts=drawn[f"answers_{role}"],
-            fold=drawn[f"fold_{role}"],
-            imitated=imitated.get(role, np.zeros(n)),
-            log_p=drawn.get(f"logp_{role}", np.full((4, n), np.nan)),
-            bound=bound,
-        )
+def _answers(drawn: Values, random: Rng, refits: bool) -> dict[str, dict[str, Answers]]:
+    """Return the answers to judge, by side and arm."""
+    scores = {f"{side}{end}": drawn.get(f"{side}{end}") for side in SIDES for end in ARMS.values()}
+    known = {name: values for name, values in scores.items() if values is not None}
+    scored, imitated = _refitted(known, random, refits), _imitate(drawn)
+    found: dict[str, dict[str, Answers]] = {side: {} for side in SIDES}
+    for side, (arm, end) in product(SIDES, ARMS.items()):
+        if f"{side}{end}" in scored:
+            subjects, n = drawn[f"subjects_{side}"], drawn[side].shape[-1]
+            bound = np.zeros(n, dtype=bool)
+            if f"frames_{side}" in drawn:
+                bound = np.any(bound_by_design(subjects, drawn[f"frames_{side}"]), axis=0)
+            found[side][arm] = Answers(
+                scores=scored[f"{side}{end}"],
+                subjects=subjects,
+                texts=drawn[f"answers_{side}"],
+                fold=drawn[f"fold_{side}"],
+                imitated=imitated.get(side, np.zeros(n)),
+                bound=bound,
+            )
     return found
 
 
@@ -110,90 +86,106 @@ def _refitted(scores: Values, random: Rng, refits: bool) -> Values:
 def _probe(scores: Values, random: Rng) -> Values:
     """Return the scores of a probe whose slope (sd .1), pair terms (.03) and noise (.3) are drawn.
 
-    The pair terms of each kind of answers move independently. Scores with E_Q blocked move like the
-    clean ones, with the correlation `AGREE`.
+    The pair terms of each side move independently. Scores with tokens blocked move like the clean
+    ones, with the correlation `AGREE`. Pair terms and noise are relative to the scores' spread.
     """
     slope = np.exp(0.1 * random.normal())
     moved: Values = {}
-    for role, values in scores.items():
+    for name, values in scores.items():
+        side = name.partition("_")[0]
+        size = min(1.0, float(scores[side].std()) / 1.5)
         own = 2 * 0.03 * random.normal() * HOME + 0.3 * random.normal(size=values.shape)
-        clean = moved.get(role.removesuffix("_blocked"))
-        moved[role] = own if clean is None else AGREE * clean + (1 - AGREE**2) ** 0.5 * own
-    return {role: slope * values + moved[role] for role, values in scores.items()}
+        clean = moved.get(side)
+        moved[name] = size * own
+        if clean is not None:
+            moved[name] = AGREE * clean + (1 - AGREE**2) ** 0.5 * size * own
+    return {name: slope * values + moved[name] for name, values in scores.items()}
 
 
 def _imitate(world: Values) -> Values:
-    """Return the text imitator's pair terms by role, if the world has features."""
-    if "features_gold" not in world:
+    """Return the text imitator's pair terms by side, if the world has features."""
+    if "features_right" not in world:
         return {}
-    n = [world[role].shape[1] for role in ROLES]
+    n = [world[side].shape[-1] for side in SIDES]
     found = imitator.pair_terms(
-        np.concatenate([world[role] for role in ROLES], axis=-1),
-        np.concatenate([world[f"features_{role}"] for role in ROLES], axis=1),
-        kind=np.repeat([0, 1, 2], n),
-        fold=np.concatenate([world[f"fold_{role}"] for role in ROLES]),
+        np.concatenate([world[side] for side in SIDES], axis=-1),
+        np.concatenate([world[f"features_{side}"] for side in SIDES], axis=1),
+        kind=np.repeat([0, 1], n),
+        fold=np.concatenate([world[f"fold_{side}"] for side in SIDES]),
     )
-    return dict(zip(ROLES, np.split(found, np.cumsum(n)[:2]), strict=True))
+    return dict(zip(SIDES, np.split(found, [n[0]]), strict=True))
 
 
 @dataclass(frozen=True)
 class Group:
     """Worlds that are judged alike."""
 
-    worlds: Mapping[str, World | power.Signal]
+    worlds: Mapping[str, World]
     false: Sequence[str] = ()  # claims that must not be made
     true: Sequence[str] = ()  # claims that should be made
     sizes: Sequence[Sequence[int]] = SIZES
-    refits: Sequence[bool] = (False,)
+    refits: Sequence[bool] = (False, True)
 
-    def expected(self, claim: str, world: str) -> str:
-        """Return whether the claim is `false` or `true` in a world; blank if neither."""
-        nothing_compared = world in ADDITIVE or world.startswith("overlap")
-        if claim in self.false or (nothing_compared and claim in ("interaction", "own_answer")):
-            return "false"
-        return "true" if claim in self.true else ""
+    def expected(self, claim: str) -> str:
+        """Return whether the claim is `false` or `true`; blank if neither."""
+        return "false" if claim in self.false else "true" if claim in self.true else ""
 
 
-SUMS = ("interaction", "own_answer", "truth")
-BOTH = (False, True)
+COMPARISON, THROUGH = ("comparison_right", "comparison_wrong"), ("through_eq",)
+ONCE: dict[str, Any] = {"sizes": [()], "refits": [True]}
 GROUPS: dict[str, Group] = {
-    "no truth": Group(claim_worlds.NULL, ["truth"]),
-    "no truth, written blind": Group(blind_worlds.CLEAN, ["truth"]),
-    "no truth, form and origin of answers": Group(form_worlds.FORMS, ["truth"]),
-    "sums at a chosen layer": Group(form_worlds.CHOSEN, SUMS),
-    "given answers": Group(claim_worlds.GIVEN, SUMS[1:], SUMS[:1]),
-    "truth cannot be told": Group(claim_worlds.UNTELLABLE),
-    "a matter of definition, written blind": Group(blind_worlds.BORDERLINE),
-    "truth": Group(claim_worlds.TRUE, true=["truth"], refits=BOTH),
-    "truth, written blind": Group(blind_worlds.TRUTH, true=["truth"], refits=BOTH),
-    "nothing passes through E_Q": Group(passage_worlds.NOTHING, ["through_eq"], sizes=FEW),
-    "just a fifth passes through E_Q": Group(passage_worlds.EDGE, ["through_eq"], sizes=FEW),
-    "damage cannot be told": Group(passage_worlds.UNTELLABLE, sizes=FEW),
-    "passes through E_Q": Group(passage_worlds.PASSES, (), ["through_eq"], FEW, BOTH),
-    "no truth, nothing passes, written blind": Group(
-        unseen_worlds.NO_TRUTH, ["truth", "through_eq"], SUMS[:2]
-    ),
-    "no truth, half passes, written blind": Group(
-        unseen_worlds.HALF, ["truth"], [*SUMS[:2], "through_eq"]
-    ),
-    "no signal": Group(power.SAME, ["signal"], sizes=[()]),
-    "signal": Group(power.MORE, true=["signal"], sizes=[()]),
+    "sums at a chosen layer": Group(
+        {"sums, layer chosen with the answers": pair_worlds.at_chosen_layer}, COMPARISON
+    )
+}
+for scale_name, scale in SCALES.items():
+    sums, new, hard = (
+        pair_worlds.at_scale(worlds, scale)
+        for worlds in (pair_worlds.SUMS, pair_worlds.NEW, pair_worlds.UNTELLABLE)
+    )
+    nothing, edge, as_hard, untold, passes = (
+        passage_worlds.at_scale(worlds, scale)
+        for worlds in (
+            passage_worlds.NOTHING,
+            passage_worlds.EDGE,
+            passage_worlds.AS_HARD,
+            passage_worlds.UNTELLABLE,
+            passage_worlds.PASSES,
+        )
+    )
+    GROUPS |= {
+        f"no comparison, {scale_name}": Group(sums, COMPARISON),
+        f"no comparison, new worlds, {scale_name}": Group(new, COMPARISON),
+        f"comparison cannot be told, {scale_name}": Group(hard),
+        f"nothing passes through E_Q, {scale_name}": Group(nothing, THROUGH),
+        f"just a fifth passes, {scale_name}": Group(edge, THROUGH),
+        f"the pair term is damaged more, the rest as hard, {scale_name}": Group(as_hard, THROUGH),
+        f"passage cannot be told, {scale_name}": Group(untold),
+        f"passes through E_Q, {scale_name}": Group(passes, (), THROUGH, POWER, (True,)),
+    }
+GROUPS |= {
+    "compares": Group(pair_worlds.COMPARES, (), COMPARISON, POWER, (True,)),
+    "compares, wrong answers lower": Group(pair_worlds.REVERSED, (), COMPARISON, POWER, (True,)),
+    "the text tells all": Group(knowledge_worlds.TEXT_ONLY, ("signal", "answer_adds"), **ONCE),
+    "the question tells all": Group(knowledge_worlds.QUESTION_ONLY, ("answer_adds",), **ONCE),
+    "fame of the answer": Group(knowledge_worlds.FAME, **ONCE),
+    "the answer adds": Group(knowledge_worlds.KNOWS, (), ("signal", "answer_adds"), **ONCE),
 }
 
 
-def rows(name: str, group: Group, seeds: int, chosen: str) -> list[dict[str, Any]]:
+def rows(name: str, group: Group, runs: int, chosen: str) -> list[dict[str, Any]]:
     """Return a row for each combination of a group's worlds, sizes and `refits`, and each claim."""
     found: list[dict[str, Any]] = []
     for world, n, refits in product(group.worlds, group.sizes, group.refits):
-        if not re.search(chosen, world):
+        if not re.search(chosen, f"{name}: {world}"):
             continue
-        made = [judge(group.worlds[world], n, seed, refits) for seed in range(seeds)]
+        made = [judge(group.worlds[world], n, seed, refits) for seed in range(runs)]
         for claim in made[0]:
             verdicts = Counter(one[claim].verdict for one in made)
             row = {"group": name, "world": f"{world}{', refits' * refits}"}
             row |= {"pairs": "; ".join(map(str, n)), "claim": claim}
-            row |= {"expected": group.expected(claim, world), "made": verdicts[claims.YES] / seeds}
-            row["judged"] = row["made"] + verdicts[claims.NO] / seeds
+            row |= {"expected": group.expected(claim), "made": verdicts[YES] / runs}
+            row["judged"] = row["made"] + verdicts[NO] / runs
             found.append(row)
     return found
 
@@ -208,13 +200,13 @@ def summary(found: pd.DataFrame) -> str:
 def main() -> None:
     """Print the tables of all groups, and the summary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=400)
-    parser.add_argument("--worlds", default="", help="a regular expression")
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--worlds", default="", help="a regular expression of group and world")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     every: list[dict[str, Any]] = []
     for name, group in GROUPS.items():
-        if found := rows(name, group, asked.seeds, asked.worlds):
+        if found := rows(name, group, asked.runs, asked.worlds):
             print(f"\n{pd.DataFrame(found).round(3).to_string(index=False)}", flush=True)
             every += found
     print(f"\n{summary(pd.DataFrame(every))}")

@@ -1,24 +1,36 @@
 """Simulated scores of swapped pairs, clean and with the exact question tokens (E_Q) blocked.
 
-A world is a function of a random generator and the numbers of right and of wrong pairs. It returns,
-for each side (`right`, `wrong`), scores `<side>` and `<side>_blocked` [4, n] in the order of
-`crossing.terms`, ids `subjects_<side>`, `frames_<side>` and `answers_<side>` [2, n], and
-`fold_<side>` [n]. A frame is the wording of a question without E_Q.
+A world is as in `pair_worlds`, and also returns the scores `<side>_knockout` with E_Q blocked,
+`<side>_rest` with all other question tokens blocked, and the ids `frames_<side>` [2, n]. A frame is
+the wording of a question without E_Q.
 
-A share of the pair term passes through E_Q. Blocking scales the rest of this term, and the answer
-terms, by `kept`. By design, some blocked pair terms are 0, and those of two mirrored pairs cancel.
+A share of the pair term passes through E_Q. Blocking E_Q scales the rest of this term, and the
+answer terms, by `kept`; blocking the other tokens does a share `rest` of this damage. By design,
+some pair terms with E_Q blocked are 0, and those of two mirrored pairs cancel.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from anchorscope.experiments.crossing.damage import LEAST_PART
-from validation.simulations import claim_worlds
-from validation.simulations.claim_worlds import ANSWER, HOME, MEANS, NOISE, Rng, Values, alike, four
+from anchorscope.claims.damage import LEAST_PART
+from validation.simulations import pair_worlds
+from validation.simulations.pair_worlds import (
+    ANSWER,
+    FOLDS,
+    HOME,
+    LARGE,
+    MEANS,
+    SIDES,
+    Rng,
+    Scale,
+    Values,
+    alike,
+    four,
+)
 
-SIDES = ("right", "wrong")
-FRAMES, FOLDS = 40, 5  # templates of the questions, outer folds
+FRAMES = 40  # templates of the questions
 
 
 @dataclass(frozen=True)
@@ -31,8 +43,11 @@ class Passage:
     kept: tuple[float, ...] = (0.7,)  # what blocking leaves of a score, for each fold or for all
     of_pair: float = 1.0  # factor on `kept` for the pair term
     of_answer: float = 0.0  # share of the answer effects that blocking does not damage
-    answer: float = 1.0  # standard deviation of the answer effects
-    noise: float = NOISE  # standard deviation of each score's own noise
+    answers_louder: float = 1.0  # factor on the answer effects, if E_Q is blocked
+    rest: float = 0.0  # share of this damage that blocking the other tokens does
+    answer: float = 1.0  # factor on the standard deviation of the answer effects
+    scale: Scale = LARGE
+    noise: float = 1.0  # factor on the standard deviation of each score's own noise
     lasting: float = 0.5  # share of the noise variance that is the same with E_Q blocked
     ceiling: float = np.inf  # bound of the absolute scores, which tanh squeezes
     after: bool = False  # whether damage comes after the squeeze
@@ -41,7 +56,7 @@ class Passage:
     tied: tuple[float, float] = (0.0, 0.0)
     same_frame: float = 0.0  # share of pairs whose questions differ in E_Q alone
     mirrored: float = 0.0  # share of pairs that come in two wordings
-    texts: int = claim_worlds.TEXTS  # number of distinct answers
+    texts: int = pair_worlds.TEXTS  # number of distinct answers
 
     def __call__(self, random: Rng, *n: int) -> Values:
         """Simulate right and wrong pairs."""
@@ -58,25 +73,34 @@ class Passage:
         fold = random.choice(FOLDS, size=n)
         fold[second] = fold[second - 1]
         more = random.uniform(-1, 1, size=n)  # deviation from `kept`, in units of `unequal`
-        texts, effect = claim_worlds.answers(random, n, self.texts)
+        texts, effect = pair_worlds.answers(random, n, self.texts)
         texts[:, second], effect[:, second] = texts[:, second - 1], effect[:, second - 1]
-        answer = MEANS[side] + self.answer * effect * (1 + self.tied[0] * more)
-        size = pair * random.gamma(2, 0.5, size=n) * (1 - self.tied[1] * more)
-        inside = four(alike(random, n), answer) + 2 * size * HOME
-        noise = self.noise * random.normal(size=(2, 4, n))
-        noise[1] = np.sqrt(self.lasting) * noise[0] + np.sqrt(1 - self.lasting) * noise[1]
+        scale = self.scale
+        answer = MEANS[side] + scale.answer * self.answer * effect * (1 + self.tied[0] * more)
+        size = scale.pair * pair * random.gamma(2, 0.5, size=n) * (1 - self.tied[1] * more)
+        inside = four(scale.question * alike(random, n), answer) + 2 * size * HOME
+        noise = scale.noise * self.noise * random.normal(size=(3, 4, n))
+        noise[1:] = np.sqrt(self.lasting) * noise[0] + np.sqrt(1 - self.lasting) * noise[1:]
         kept = np.resize(self.kept, FOLDS)[fold] + self.unequal * more
         passes = np.full(n, self.passes)
         if self.varies:
             passes = random.uniform(0, 2 * self.passes, size=self.texts)[texts].mean(0)
         left = self.damaged(random, answer, (1 - passes) * size, kept) + kept * noise[1]
+        less = replace(
+            self,
+            of_pair=1 - self.rest * (1 - self.of_pair),
+            answers_louder=1 - self.rest * (1 - self.answers_louder),
+        )
+        kept = 1 - self.rest * (1 - kept)
+        others = less.damaged(random, answer, size, kept) + kept * noise[2]
         # By design, blocked scores of these pairs depend on frame and answer alone.
         left[1::2, same] = left[::2, same]
         left[:, second] = left[[1, 0, 3, 2]][:, second - 1]
         subjects, frames = self.asked(random, same, second, n)
         return {
             side: self.squeezed(inside) + noise[0],
-            f"{side}_blocked": left,
+            f"{side}_knockout": left,
+            f"{side}_rest": others,
             f"subjects_{side}": subjects,
             f"frames_{side}": frames,
             f"answers_{side}": texts,
@@ -87,7 +111,8 @@ class Passage:
         self, random: Rng, answer: np.ndarray, size: np.ndarray, kept: np.ndarray
     ) -> np.ndarray:
         """Build blocked scores from `answer` [2, n], pair terms `size` and new question effects."""
-        inside = four(alike(random, len(size)), answer) + 2 * self.of_pair * size * HOME
+        question = self.scale.question * alike(random, len(size))
+        inside = four(question, self.answers_louder * answer) + 2 * self.of_pair * size * HOME
         if self.after:
             return kept * self.squeezed(inside)
         return self.squeezed(kept * inside + (1 - kept) * self.of_answer * answer[ANSWER])
@@ -110,7 +135,7 @@ class Passage:
         return subjects, frames
 
 
-SMALL = (0.45, 0.1)  # pair terms of right and wrong answers as measured in a small model
+SMALL = (0.45, 0.1)  # small pair terms of right and wrong answers
 EVEN = Passage(kept=(0.5,))
 NOTHING: dict[str, Passage] = {
     "nothing is damaged": Passage(kept=(1.0,)),
@@ -122,7 +147,7 @@ NOTHING: dict[str, Passage] = {
     "ceiling of 4.0, damage before it": replace(EVEN, ceiling=4.0),
     "ceiling of 1.0, damage behind it": replace(EVEN, ceiling=1.0, after=True),
     "ceiling of 2.0, damage behind it": replace(EVEN, ceiling=2.0, after=True),
-    "noisy scores": replace(EVEN, noise=1.0),
+    "noisy scores": replace(EVEN, noise=2.5),
     "small answer terms": replace(EVEN, answer=0.3),
     "no answer terms": replace(EVEN, answer=0.0, lasting=0.0),
     "fourteen answers": replace(EVEN, texts=14),
@@ -144,7 +169,7 @@ EDGE: dict[str, Passage] = {
     "a fifth passes, half of the noise lasts": replace(FIFTH, lasting=0.5),
     "a fifth passes, small pair terms": replace(FIFTH, pair=SMALL),
     "a fifth passes, 0.3 is kept": replace(FIFTH, kept=(0.3,)),
-    "a fifth passes, noisy scores": replace(FIFTH, noise=1.0),
+    "a fifth passes, noisy scores": replace(FIFTH, noise=2.5),
     "a fifth passes, small answer terms": replace(FIFTH, answer=0.3),
     "a fifth passes, ceiling of 4.0, damage behind it": replace(FIFTH, ceiling=4.0, after=True),
     "a fifth passes, pairs damaged unlike": replace(FIFTH, kept=(0.6,), unequal=0.3),
@@ -154,20 +179,28 @@ EDGE: dict[str, Passage] = {
     "a fifth passes, 0.2 of one frame, 0.2 mirrored": replace(FIFTH, same_frame=0.2, mirrored=0.2),
 }
 """Worlds in which exactly a fifth of the pair term passes through E_Q. The claim requires more."""
-UNTELLABLE: dict[str, Passage] = {
+UNEVEN: dict[str, Passage] = {
+    "answer term louder by .3, pair term kept at .75": Passage(
+        kept=(1.0,), of_pair=0.75, answers_louder=1.3
+    ),
+    "0.6 of the answer effects are not damaged": replace(EVEN, of_answer=0.6),
     "answer term kept at .9, pair term at .6": Passage(kept=(0.9,), of_pair=2 / 3),
-    "half of the answer effects are not damaged": replace(EVEN, of_answer=0.5),
     "pairs damaged unlike, larger pair and smaller answer terms more": Passage(
         kept=(0.6,), unequal=0.3, tied=(0.9, 0.9)
     ),
 }
-"""Worlds in which blocking damages the pair term more than the answer term."""
+"""Worlds in which blocking E_Q damages the pair term more than the answer term."""
+AS_HARD = {name: replace(world, rest=1.0) for name, world in UNEVEN.items()}
+"""Such worlds, in which blocking all other tokens does as much damage."""
+UNTELLABLE = {f"{name}, the rest half": replace(world, rest=0.5) for name, world in UNEVEN.items()}
 PASSES: dict[str, Passage] = {
-    f"{share} passes, {kept} is kept{', small pair terms' * small}": Passage(
-        passes=passes, kept=(kept,), pair=SMALL if small else (1.0, 1.0)
-    )
-    for share, passes, parts in (("all", 1.0, (1.0, 0.7, 0.3)), ("half", 0.5, (1.0, 0.7)))
-    for small in (False, True)
-    for kept in parts
+    f"{part} passes, {kept} is kept": Passage(passes=passes, kept=(kept,), rest=0.5)
+    for part, passes in (("all", 1.0), ("three quarters", 0.75), ("half", 0.5))
+    for kept in (0.95, 0.7)
 }
-"""Worlds in which the pair term, or half of it, passes through E_Q."""
+"""Worlds in which the pair term, or a part of it, passes through E_Q."""
+
+
+def at_scale(worlds: Mapping[str, Passage], scale: Scale) -> dict[str, Passage]:
+    """Return the worlds with other standard deviations."""
+    return {name: replace(world, scale=scale) for name, world in worlds.items()}

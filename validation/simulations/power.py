@@ -7,7 +7,7 @@ wrong. A hidden state is a noisy linear image of the 60, so it knows nothing tha
 text. `towards` is the strength in this image of the direction that predicts the label. It is chosen
 so that probes and text models have the same mean AUC. `beyond` is the weight of something that the
 state knows and no text tells. Probe and text model are trained as in a cell, and judged by
-`strength.of_scores`. `Signal` is such a world at 28 layers, for `claims`.
+`strength.of_scores`.
 
 The columns are the mean gain in AUC, and three shares of data sets with a signal: `fixed` keeps
 both models fixed, `rule` widens intervals by refits, `formula` is computed by `probes.power`.
@@ -132,42 +132,6 @@ def called(right: int, n: int, gain: float, tries: int) -> pd.DataFrame:
     """Return a row of `judged` for each of `tries` data sets of one world."""
     world = World.of(TOWARDS[right], BEYOND[gain][right])
     return pd.DataFrame([judged(world, right, n, seed) for seed in range(tries)])
-
-
-LAYERS, DRAWS = 28, 200
-ALIKE = 0.7  # share of the variance of further noise that is the same at all layers
-TOWARDS_ANY = {57: 0.92, 400: 1.68}
-BEYOND_ANY = {0.0: 0.0, 0.05: 0.8, 0.09: 1.2}
-"""`TOWARDS_ANY` and `BEYOND_ANY` (400 right answers) are `TOWARDS` and `BEYOND` at 28 layers."""
-
-
-@dataclass(frozen=True)
-class Signal:
-    """Samples at 28 layers, whose probe has a mean gain in AUC over the text model."""
-
-    right: int  # number of right answers
-    gain: float = 0.0
-
-    def p(self, seed: int) -> float:
-        """Return the claim's p-value on one data set. Two samples of a subject share some noise."""
-        n = SIZES[self.right]
-        world = World.of(TOWARDS_ANY[self.right], BEYOND_ANY[self.gain])
-        random = np.random.default_rng(seed)
-        texts, states, z = world.draw(random, self.right, n)
-        own = random.normal(size=(LAYERS, *states.shape))
-        of_subject = np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
-        noise = np.sqrt(ALIKE) * of_subject + np.sqrt(1 - ALIKE) * own
-        ids = [f"{i:05}" for i in range(n)]
-        subjects = [f"{i // 2:05}" for i in range(n)]
-        answers = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
-        given = evidence(states + NOISE * noise, texts, answers, seed, DRAWS)
-        return float(strength.of_scores(*given)["margin_p"][0])
-
-
-SAME = {f"text model knows as much, {right} right": Signal(right) for right in TOWARDS_ANY}
-"""Worlds in which the probe knows nothing but the text."""
-MORE = {f"probe knows {gain} more, 400 right": Signal(400, gain) for gain in (0.05, 0.09)}
-"""Worlds in which the probe knows more than the text. The numbers are gains in AUC."""
 
 
 def main() -> None:

@@ -1,0 +1,120 @@
+"""Simulated cells for the claims `signal` and `answer_adds`: what states and texts tell.
+
+A label depends on traits of question and answer. Hidden states at the prompt's end, and after the
+answer, hold some of them; so do the texts. Probes and text models are trained as in a cell.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.claims.claim import Evidence, Gain
+from anchorscope.claims.estimates import Estimate
+from anchorscope.probes import samples, strength
+from validation.simulations.power import evidence
+
+LAYERS, WIDTH, FEATURES, DRAWS = 4, 24, 40, 200
+ALIKE = 0.7  # share of the variance of noise that is the same at all layers
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """A cell whose label follows traits with these log-odds; names of traits are free."""
+
+    follows: dict[str, float]
+    # trait → how clearly the state holds it at the prompt's end, after the answer, and the text
+    prompt: dict[str, float] = field(default_factory=dict)
+    answer: dict[str, float] = field(default_factory=dict)
+    text: dict[str, float] = field(default_factory=dict)
+    n: int = 400
+
+    def __call__(self, random: np.random.Generator, *pairs: int) -> Evidence:
+        """Draw a cell with two samples per subject, and return what the claims are judged by."""
+        traits = {name: random.normal(size=self.n) for name in self.follows}
+        logit = sum(size * traits[name] for name, size in self.follows.items())
+        z = (random.random(self.n) < samples.sigmoid(logit)).astype(int)
+        ids = [f"{i:05}" for i in range(self.n)]
+        subjects = [f"{i // 2:05}" for i in range(self.n)]
+        answers = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
+        seed = int(random.integers(2**31))
+        texts = self._texts(random, traits)
+        prompt, final = (
+            evidence(self._states(random, traits, known), texts, answers, seed, DRAWS)
+            for known in (self.prompt, self.answer)
+        )
+        over_text = strength.of_scores(*final)
+        before, again = {"prompt": prompt[0][0]}, final[-1]
+        drawn, level = final[4], final[5]
+        refits = strength.Again(again.drawn, again.s, {"prompt": prompt[-1].s[:, 0]})
+        gains = strength.excess(final[0], before, z, drawn, refits)
+        over_prompt = strength.margin(gains, ["the prompt's end"], drawn, level)
+        found = [
+            Gain(
+                Estimate(
+                    *(one[f"margin{end}"][0] for end in ("", "_error", "_low", "_high", "_p"))
+                ),
+                str(one["hardest"][0]),
+                self.n,
+                self.n / 2,
+            )
+            for one in (over_text, over_prompt)
+        ]
+        return Evidence(over_text=found[0], over_prompt=found[1])
+
+    def _states(
+        self, random: np.random.Generator, traits: dict[str, np.ndarray], known: dict[str, float]
+    ) -> np.ndarray:
+        """Return noisy images of the known traits, [LAYERS, n, WIDTH], clearer with depth."""
+        image = sum(
+            np.outer(size * traits[name], random.normal(size=WIDTH) / np.sqrt(WIDTH))
+            for name, size in known.items()
+        )
+        shape = (self.n, WIDTH)
+        shared, own = random.normal(size=shape), random.normal(size=(LAYERS, *shape))
+        noise = np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own
+        depth = np.linspace(0.5, 1, LAYERS)[:, None, None]
+        return depth * image + 0.3 * noise
+
+    def _texts(self, random: np.random.Generator, traits: dict[str, np.ndarray]) -> np.ndarray:
+        """Return features of texts [n, FEATURES], of which the first ones tell traits."""
+        found = (random.random((self.n, FEATURES)) < 0.3).astype(float)
+        for place, (name, size) in enumerate(self.text.items()):
+            found[:, place] = size * traits[name]
+        return found
+
+
+POPULAR = {"popularity": 1.0}
+QUESTION_ONLY = {
+    "popularity of the subject": Knowledge({"popularity": 1.5}, POPULAR, POPULAR),
+    "kind of entity, and the text tells part": Knowledge(
+        {"kind": 1.5, "words": 0.5}, {"kind": 1.0}, {"kind": 1.0}, {"words": 1.0}
+    ),
+    "popularity, which the text tells, too": Knowledge(
+        {"popularity": 1.5}, POPULAR, POPULAR, POPULAR
+    ),
+}
+"""Worlds in which the answer adds nothing."""
+TEXT_ONLY = {
+    "nothing is known": Knowledge({"hidden": 1.5}),
+    "the text tells as much": Knowledge(
+        {"words": 1.5}, {"words": 1.0}, {"words": 1.0}, {"words": 1.0}
+    ),
+    "the text tells more": Knowledge(
+        {"words": 1.5, "more": 1.0}, {"words": 1.0}, {"words": 1.0}, {"words": 1.0, "more": 1.0}
+    ),
+}
+"""Worlds in which the probe knows no more than the text, and the answer adds nothing."""
+FAME = {"fame of the answer, whatever the question": Knowledge({"fame": 1.5}, {}, {"fame": 1.0})}
+"""A world in which `answer_adds` holds by its sentence."""
+KNOWS = {
+    f"knows the answer, n = {n}": Knowledge(
+        {"popularity": 0.7, "true": 0.8},
+        POPULAR | {"true": 0.2},
+        POPULAR | {"true": 0.5},
+        {"popularity": 0.3},
+        n,
+    )
+    for n in (100, 200, 400, 800)
+}
+"""Worlds in which the state knows more once it has read the answer."""
