@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
+from anchorscope.claims import CLAIMS, keys
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.figures.figure_data import request_of
 from anchorscope.figures.figure_picture import Picture
-from anchorscope.statements import say
 
 CHECKED = bool(os.environ.get("LONG_TESTS"))
 """Whether specifications are held against the schema, which takes longer than to make them. Where
@@ -28,18 +28,22 @@ FLIPS = {"share": 26.0, "delta_p": -18.2}
 BESIDE = 5.0
 JUDGED = {
     "signal": (0.08, 1000),
-    "interaction": (1.9, 210),
-    "own_answer": (0.4, 190),
-    "truth": (0.5, 150),
-    "through_eq": (80.0, 170),
+    "answer_adds": (0.05, 1000),
+    "comparison_right": (0.78, 210),
+    "comparison_wrong": (0.24, 190),
+    "through_eq": (0.8, 170),
 }
-"""Claim → estimate and n of a cell that makes it."""
-THROUGH = "right answers; blocking all other question tokens takes 5 %"
+"""Key of a claim → estimate and n of a cell that makes it."""
+REMARKS = {
+    "comparison_wrong": "they score lower after their own question",
+    "through_eq": "judged on right answers",
+}
+"""Key of a claim → the remark of a cell that makes it."""
 REASONS = {
     "yes": "",
-    "no": "general damage may explain it",
+    "no": "general damage may explain the loss of the pair term",
     "too few": "12 pairs, and at least 50 are needed",
-    "not measured": "the answers are not the model's own",
+    "not measured": "no answers were swapped",
     "by design": "the paired questions differ only in the exact question tokens",
 }
 """Verdict → the reason that a table gives."""
@@ -74,14 +78,14 @@ def controls_of(models: Pairs, datasets: Pairs, layers: int = 16) -> pd.DataFram
 
 
 def contrasts_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0) -> pd.DataFrame:
-    """Exact less random tokens; the first `blind` layers have no signal."""
+    """Exact less random tokens; the probe does not predict in the first `blind` layers."""
     rows = []
     for cell, (quantity, most), layer in product(
         _cells(models, datasets), FLIPS.items(), range(layers)
     ):
         at = most * (1 - math.exp(-4 * (layer + 1) / layers))
         row = cell | AT | {"contrast": RANDOM_CONTRAST, "n": 900, "n_clusters": 450}
-        row |= {"quantity": quantity, "layer": layer, "estimate": at, "signal": layer >= blind}
+        row |= {"quantity": quantity, "layer": layer, "estimate": at, "predicts": layer >= blind}
         beside = math.copysign(BESIDE, most)
         row |= {"under": at + beside, "beside": beside, "inflation": 1.2}
         row |= {"headline": layer == layers - 3} | _band("ci", at, 3)
@@ -107,6 +111,12 @@ def crossing_of(
         means |= {"pair_wrong": (wrong, 190), "wrong_above_text": (wrong, 190)}
         means |= {"pair_gold": (gold, 150), "gold_above_text": (gold, 150)}
         means |= {"gold_wrong": (gold - wrong, 150)}
+        high, low = (0.78, 0.24) if deep else (0.5, 0.5)
+        for kind, value, n in (("right", high, 210 + i), ("wrong", low, 190), ("gold", high, 150)):
+            means |= {f"share_{kind}": (value, n), f"{kind}_share_above_text": (value, n)}
+            if kind != "gold":
+                means |= {f"share_{kind}_knockout": (0.5, n), f"share_{kind}_rest": (value, n)}
+        means |= {"gold_wrong_share": (high - low, 150)}
         for side, value, n in (("right", right - 0.1, 170 + i), ("wrong", wrong, 160)):
             means |= {f"through_{side}": (value, n)}
             means |= {f"through_{side}_knockout": (0.2 * value, n)}
@@ -116,13 +126,10 @@ def crossing_of(
         bare = {name: (value, 210 + i) for name, value in (shares | {"share_noise": 0.1}).items()}
         bare |= {"follows": (0.4, 420 + 2 * i)}
         if headline:
-            for side, n in (("right", 170 + i), ("wrong", 160)):
-                means |= {f"taken_{side}_knockout": (80.0, n), f"taken_{side}_rest": (5.0, n)}
-            means |= {"gold_wrong_equal": (0.4, 150), "gold_unexplained": (0.6, 150)}
             facts = {"same_frame": 0.1, "mirrored": 0.05, "unlike": 0.01, "by_wording": 0.0}
             bare |= {name: (value, 400 + i) for name, value in facts.items()}
         row = cell | {"site": site, "position": position, "layer": layer}
-        row |= {"signal": deep, "headline": headline}
+        row |= {"predicts": deep, "headline": headline}
         for name, (value, n) in means.items():
             ends = {"estimate": value, "p": 0.001 if value > 0.1 else 0.6} | _band("ci", value, 0.1)
             rows.append(row | {"quantity": name, "n": n} | ends)
@@ -137,20 +144,21 @@ def claims_of(
 ) -> pd.DataFrame:
     """Claims of the same cells: all are made."""
     rows = []
-    for (i, cell), (site, position), claim in product(
-        enumerate(_cells(models, datasets)), readouts, say.says
+    for (i, cell), (site, position), (key, claim) in product(
+        enumerate(_cells(models, datasets)), readouts, CLAIMS.items()
     ):
-        estimate, n = JUDGED[claim]
-        row = cell | {"site": site, "position": position, "claim": claim, "verdict": "yes"}
+        estimate, n = JUDGED[key]
+        row = cell | {"site": site, "position": position, "verdict": "yes"}
+        row |= {"claim": claim.name, "answers": claim.answers}
         row |= {"p": 0.001, "estimate": estimate, **_band("ci", estimate, estimate / 5)}
-        row |= {"n": n + i * (claim == "interaction"), "clusters": 52.2, "layer": layers - 3}
-        rows.append(row | {"reason": THROUGH if claim == "through_eq" else ""})
+        row |= {"n": n + i * (key == "comparison_right"), "clusters": 52.2, "layer": layers - 3}
+        rows.append(row | {"reason": REMARKS.get(key, "")})
     return pd.DataFrame(rows)
 
 
 def judged(table: pd.DataFrame, verdict: str, *claims: str, **where: str) -> pd.DataFrame:
     """The table of claims with another verdict on some claims of some cells, and its reason."""
-    rows = table["claim"].isin(claims)
+    rows = keys(table).isin(claims)
     for column, value in where.items():
         rows &= table[column] == value
     table = table.copy()
@@ -163,7 +171,7 @@ def judged(table: pd.DataFrame, verdict: str, *claims: str, **where: str) -> pd.
     return table
 
 
-UNCOUNTED = ("through_", "left_", "taken_")
+UNCOUNTED = ("through_", "left_")
 """How the quantities of pairs that `through_eq` counts begin."""
 
 
@@ -181,7 +189,7 @@ def curve_of(
 ) -> pd.DataFrame:
     """Curves in which Q falls and A stays, at each read-out with a depth of its own.
 
-    The first `blind` layers have no signal.
+    The first `blind` layers are not predicted.
     """
     rng, rows = np.random.default_rng(1), []
     for (i, cell), (k, (site, position)), layer, (condition, top) in product(
@@ -198,7 +206,7 @@ def curve_of(
             row |= {"grouping": "per_layer", "anchor": anchor, "layer": layer, "share": part}
             row |= {"n": round(1000 * part), "delta_p": mean, "probe_auc": 0.8, "n_blocked": 5.0}
             row |= {"answer_accuracy": (0.85 if q else 0.65) + rng.normal(0, 0.02), "thin": False}
-            row |= {"signal": layer >= blind, "cell_signal": blind < layers}
+            row |= {"predicts": layer >= blind, "cell_signal": blind < layers}
             row |= {"headline": layer == layers - 3} | _flipped(condition, anchor, share, i)
             row |= {"floor": "text", "floor_auc": 0.72, **_band("auc", 0.8, 0.02)}
             row |= {"popularity": (30000.0 if q else 8000.0) * (1 + 0.1 * rng.random())}
@@ -230,7 +238,7 @@ def calibration_of(models: Pairs, datasets: Pairs, layers: int = 3) -> pd.DataFr
         row |= {"random_flip_share": 0.01, "pathway_auc": good + rng.uniform(-0.02, 0.02)}
         row |= {"sensitivity": good - 0.25 + rng.uniform(-0.1, 0.1)}
         row |= {"specificity": min(1.0, good + rng.uniform(0, 0.02))}
-        row |= {"pathway_auc_low": math.nan, "pathway_auc_high": math.nan, "signal": True}
+        row |= {"pathway_auc_low": math.nan, "pathway_auc_high": math.nan, "predicts": True}
         rows.append(row | {"headline": layer == layers - 1})
     return pd.DataFrame(rows)
 

@@ -8,6 +8,7 @@ from typing import Any
 import own_rows
 import pandas as pd
 import pytest
+from anchorscope.experiments.crossing.claims import NOT_OWN
 from chats import simple_chat
 from conftest import tokenizer
 from transformers import AutoModelForCausalLM
@@ -15,7 +16,6 @@ from workflow import PROJECT
 
 import anchorscope
 from anchorscope import Measured
-from anchorscope.experiments.crossing.claims import NOT_OWN
 from anchorscope.experiments.crossing.table import CLAIMS, CROSSING
 from anchorscope.experiments.knockout import curve
 from anchorscope.experiments.knockout.controls import CONTRASTS

@@ -8,14 +8,14 @@ import pytest
 from workflow import PROJECT
 
 from anchorscope import statements
-from anchorscope.experiments.crossing.claims import ON_PAIRS
+from anchorscope.claims import CLAIMS
 from anchorscope.probes.strength import FLOORS
 from anchorscope.statements import say
 
 TOLD: dict[str, Any] = {
     "verdict": "yes", "reason": "", "p": 0.0004, "n": 120, "value": 0.524, "low": 0.31, "high": 0.7
 }  # fmt: skip
-TAKEN = TOLD | {"value": 64.0, "low": 51.0, "high": 78.0, "p": 0.012}
+TAKEN = TOLD | {"value": 0.64, "low": 0.51, "high": 0.78, "p": 0.012}
 NOT_SHOWN = TOLD | {"verdict": "no", "reason": "general damage may explain it", "p": 0.4}
 TOO_FEW = TOLD | {"verdict": "too few", "reason": "7 pairs, and at least 10 are needed"}
 BOUND = TOLD | {"verdict": "by design", "reason": "the questions differ only in E_Q"}
@@ -23,17 +23,24 @@ FOUND: dict[str, Any] = {
     "signal": True,
     "floor": {"name": "text", "auc": 0.71},
     "probe_auc": {"value": 0.89, "low": 0.86, "high": 0.92},
-    "claims": dict.fromkeys(say.says, TOLD),
+    "claims": dict.fromkeys(CLAIMS, TOLD),
     "layers": 30,
-    "layers_without_signal": [0, 1, 2],
+    "layers_not_predicting": [0, 1, 2],
     "prompt_end_auc": 0.66,
     "crossing": None,
 }
-BY_WORDING = FOUND | {"crossing": {"source": "wording"}}
-WEAK = FOUND | {
-    "signal": False,
-    "claims": {"signal": TOLD | NOT_SHOWN | {"reason": "the AUC is not significantly above .6"}},
+SHARES = {
+    "right": {"value": 0.781, "low": 0.72, "high": 0.84},
+    "wrong": {"value": 0.24, "low": None, "high": None},
 }
+SWAPPED = FOUND | {"crossing": {"source": "relations", "shares": SHARES}}
+BY_WORDING = FOUND | {"crossing": {"source": "wording", "shares": SHARES}}
+SAID = {unit: " ".join(str(say.verdict(key, TOLD)) for key, claim in CLAIMS.items()
+                       if claim.unit == unit) for unit in ("samples", "pairs")}  # fmt: skip
+PASSES = (
+    "blocking the exact question tokens takes more than a fifth of the comparison, and more than "
+    "blocking all other question tokens"
+)
 Examples = list[tuple[tuple[Any, ...], str]]
 
 EXAMPLES: dict[str, Examples] = {
@@ -41,49 +48,48 @@ EXAMPLES: dict[str, Examples] = {
     "p_value": [((0.0351,), "p = 0.035"), ((0.0004,), "p < 0.001")],
     "evidence": [
         (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70] over what the probe beats least clearly "
-                           "(a text model or an AUC of 0.6), p < 0.001"),
-        (("interaction", TOLD), "pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
-         "p < 0.001"),
-        (("own_answer", TOLD), "pair term of wrong answers 0.52 logits [0.31, 0.70], 120 pairs, "
-         "p < 0.001"),
-        (("truth", TOLD), "pair term of gold minus own wrong answers 0.52 logits [0.31, 0.70], "
-         "120 pairs, p < 0.001"),
-        (("through_eq", TAKEN), "64 % [51, 78] taken, 120 pairs, p = 0.012"),
+                           "(a text model or an AUC of 0.6), 120 samples, p < 0.001"),
+        (("comparison_wrong", TAKEN), "swap share 64 % [51, 78] without the text imitator's part, "
+         "120 pairs, p = 0.012"),
+        (("through_eq", TAKEN), "64 % [51, 78] of the pair term taken, 120 pairs, p = 0.012"),
         (("through_eq", TAKEN | {"value": None, "p": None}), "120 pairs"),
     ],
     "verdict": [
-        (("interaction", TOLD), "The probe compares question and answer, instead of adding two "
-         "separate scores (pair term of right answers 0.52 logits [0.31, 0.70], 120 pairs, "
-         "p < 0.001)."),
-        (("through_eq", TAKEN), "Blocking the exact question tokens makes the pair term more than "
-                                "a fifth smaller than general damage alone would (64 % [51, 78] "
-                                "taken, 120 pairs, p = 0.012); this does not exclude damage that "
-                                "hits the comparison more than the answer term."),
-        (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), "Not shown: that blocking the exact "
-                                                              "question tokens makes the pair "
-                                                              "term more than a fifth smaller "
-                                                              "than general damage alone would "
-                                                              "(general damage may explain it; "
-                                                              "120 pairs; largest p of the "
-                                                              "claim's tests: 0.400)."),
-        (("interaction", TOO_FEW), "Cannot be judged: whether the probe compares question and "
-         "answer, instead of adding two separate scores (too few: 7 pairs, and at least 10 are "
-         "needed)."),
+        (("comparison_right", TAKEN), "The probe compares question and answer (right answers), or "
+         "checks that the answer is of the right kind (swap share 64 % [51, 78] without the text "
+         "imitator's part, 120 pairs, p = 0.012)."),
+        (("comparison_wrong", TAKEN | {"reason": "they score lower"}), "The probe compares "
+         "question and answer (wrong answers), or checks that the answer is of the right kind "
+         "(swap share 64 % [51, 78] without the text imitator's part, 120 pairs, p = 0.012; they "
+         "score lower)."),
+        (("through_eq", TAKEN), f"B{PASSES[1:]} (64 % [51, 78] of the pair term taken, 120 pairs, "
+         "p = 0.012); this does not exclude damage that hits the comparison more than the "
+         "answer."),
+        (("through_eq", TAKEN | NOT_SHOWN | {"value": None}), f"Not shown: that {PASSES} (general "
+         "damage may explain it; 120 pairs, p = 0.400)."),
+        (("comparison_right", TOO_FEW), "Cannot be judged: whether the probe compares question and "
+         "answer (right answers), or checks that the answer is of the right kind (too few: 7 "
+         "pairs, and at least 10 are needed)."),
     ],
+    "verdicts": [((FOUND, unit), said) for unit, said in SAID.items()],
     "short": [
-        (("through_eq", TAKEN), "yes: 64 % [51, 78] taken, 120 pairs, p = 0.012"),
+        (("through_eq", TAKEN), "yes: 64 % [51, 78] of the pair term taken, 120 pairs, p = 0.012"),
+        (("comparison_wrong", TAKEN | {"reason": "they score lower"}), "yes: swap share 64 % "
+         "[51, 78] without the text imitator's part, 120 pairs, p = 0.012 (they score lower)"),
         (("through_eq", TAKEN | NOT_SHOWN | {"value": None}),
-         "not shown (general damage may explain it): 120 pairs; largest p of the claim's tests: "
-         "0.400"),
-        (("truth", TOO_FEW), "too few: 7 pairs, and at least 10 are needed"),
+         "not shown (general damage may explain it): 120 pairs, p = 0.400"),
+        (("answer_adds", TOO_FEW), "too few: 7 pairs, and at least 10 are needed"),
         (("through_eq", BOUND), "cannot be judged, by design: the questions differ only in E_Q"),
     ],
     "claims_in_caption": [
-        (({"signal": (2, 3), "interaction": (1, 1), "own_answer": (0, 1), "truth": (0, 0)},),
-         "Claims that hold: signal in 2 of 3 cells that can be judged, interaction in 1 of 1.\n"
-         "Tested, not shown: own answer.\nCannot be judged: truth."),
-        (({"own_answer": (0, 1), "through_eq": (0, 1), "interaction": (0, 0)},), "\nTested, not "
-         "shown: own answer, through the exact tokens.\nCannot be judged: interaction."),
+        (({"signal": (2, 3), "comparison_right": (1, 1), "comparison_wrong": (0, 1),
+           "through_eq": (0, 0)},),
+         "Claims that hold: signal in 2 of 3 cells that can be judged, comparison (right answers) "
+         "in 1 of 1.\nTested, not shown: comparison (wrong answers).\nCannot be judged: through "
+         "the exact tokens."),
+        (({"comparison_wrong": (0, 1), "through_eq": (0, 1), "signal": (0, 0)},), "\nTested, not "
+         "shown: comparison (wrong answers), through the exact tokens.\nCannot be judged: "
+         "signal."),
     ],
     "pairs_shown": [
         (([201, 205], [170]), "Pairs per line: 201 to 205 in the middle row, 170 in the lower "
@@ -138,14 +144,6 @@ EXAMPLES: dict[str, Examples] = {
                                                  "score higher after their own questions, not "
                                                  "that the probe reads truth."),
     ],
-    "truth_heading": [
-        ((True,), "This row can show that gold answers (solid) have a larger pair term than "
-         "the model's own wrong answers (dashed) by more than log-probability explains. It cannot "
-         "show that the probe detects truth."),
-        ((False,), "This row can show that gold answers (solid) have a larger pair term than "
-         "wrong answers (dashed) by more than log-probability explains. It cannot show that the "
-         "probe detects truth."),
-    ],
     "pairs_missing": [
         (({"gold": 4}, 9, 1), "4 gold pairs, 9 needed"),
         (({"right": 4, "wrong": 8}, 9, 2), "at most 4 right and 8 wrong pairs, 9 needed"),
@@ -173,61 +171,49 @@ EXAMPLES: dict[str, Examples] = {
          "significantly above chance in 1.")
     ],
     "signal": [
-        ((FOUND,), "The probe tells right from wrong answers better than text models: gain in AUC "
-                   "0.52 [0.31, 0.70] over what the probe beats least clearly (a text model or "
-                   "an AUC of 0.6), p < 0.001, each sample "
-                   "scored at a layer chosen without that sample. At the headline layer its AUC is "
-                   "0.89 [0.86, 0.92], and the AUC "
-                   "of the hardest text model there (which reads question and response) is 0.71."),
-        ((FOUND | {"floor": {"name": "", "auc": None}},), "The probe tells right from wrong "
-         "answers: AUC 0.89 [0.86, 0.92]; no text model was measured."),
-        ((WEAK,), "No signal: the AUC is not significantly above .6. Gain in AUC 0.52 [0.31, "
-                  "0.70] over what the probe beats least clearly (a text model or an AUC of "
-                  "0.6), "
-                  "p = 0.400; each sample was scored at a layer "
-                  "chosen without that sample. "
-                  "At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and the AUC of the "
-                  "hardest text model there (which reads question and response) is 0.71. Without "
-                  "a signal, nothing can be concluded from ΔP or flips."),
+        ((FOUND,), SAID["samples"] + " For these claims, each sample is scored at a layer chosen "
+         "without that sample. At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and "
+         "the AUC of the hardest text model there (which reads question and response) is 0.71. "
+         "The probe does not predict the label at 3 of 30 layers."),
+        ((FOUND | {"floor": {"name": "", "auc": None}, "layers_not_predicting": []},),
+         SAID["samples"] + " For these claims, each sample is scored at a layer chosen without "
+         "that sample. At the headline layer the probe's AUC is 0.89 [0.86, 0.92]."),
     ],
-    "unseen": [((FOUND,), " No signal at 3 of 30 layers. Without a signal, nothing can be "
-                "concluded from ΔP or flips."), ((WEAK,), "")],
     "before": [((FOUND,), "A probe at the prompt's end, before the answer, has an AUC "
                 "of 0.66 at the headline layer."),
                ((FOUND | {"prompt_end_auc": None},), "")],
     "crossing": [
         ((FOUND,), "No answers were swapped, or no two samples could form a pair."),
-        ((BY_WORDING,), " ".join(str(say.verdict(claim, TOLD)) for claim in ON_PAIRS)
-         + " For swaps, questions were paired by similar wording, not by "
-         "relation."),
+        *(((found,), "Answers that score higher after their own question than after their "
+           "partner's (swap share; 50 % if question and answer only add up), at the headline "
+           "layer: 78 % [72, 84] of right answers, 24 % of wrong answers. " + SAID["pairs"] + more)
+          for found, more in ((SWAPPED, ""), (BY_WORDING, " For swaps, questions were paired by "
+                                              "similar wording, not by relation."))),
     ],
-    "pairs_of": [(({"n": 1},), "1 pair"), (({"n": 1200},), "1,200 pairs")],
     "counted": [((1,), "1 cell"), ((8,), "8 cells")],
     "measured": [
         ((8, 7200), "8 cells (each one model on one dataset) with 7,200 answers. In each cell, up "
          "to 5 claims were judged. Their p-values are corrected for the "
          "cells of a figure (Holm), not for the number of claims.")
     ],
-    "held": [(("own_answer", 1, 2), "In 1 of 2 cells that can be judged, the probe scores the "
-              "model's own wrong answers higher after their own questions than after their "
-              "partners' questions. This does not tell truth from likelihood.")],
+    "held": [
+        (("signal", 1, 2), "In 1 of 2 cells that can be judged, the probe predicts the label "
+         "better than four n-gram models of the words. A probe of how hard the question is "
+         "suffices."),
+        (("comparison_right", 1, 2), "In 1 of 2 cells that can be judged, the probe compares "
+         "question and answer (right answers), or checks that the answer is of the right kind."),
+    ],
     "missing": [
         (("signal", "no", 8, 8), "In each of the 8 cells, the test did not show that the probe "
-                                 "tells right from wrong answers better than text models"),
-        (("signal", "no", 1, 4), "In 1 of 4 cells, the test did not show that the probe tells "
-                                 "right from wrong answers better than text models"),
-        (("interaction", "too few", 2, 2), "In each of the 2 cells, data are too few to judge "
-                                           "whether the probe compares question and answer, "
-                                           "instead of adding two separate scores"),
-        (("interaction", "too few", 1, 3), "In 1 of 3 cells, data are too few to judge whether "
-                                           "the probe compares question and answer, instead of "
-                                           "adding two separate scores"),
-        (("through_eq", "by design", 2, 2), "In each of the 2 cells, it cannot be judged whether "
-                                            "blocking the exact question tokens makes the pair "
-                                            "term more than a fifth smaller than general damage "
-                                            "alone would"),
-        (("signal", "not measured", 1, 1), "It cannot be judged whether the probe tells right "
-                                           "from wrong answers better than text models"),
+         "predicts the label better than four n-gram models of the words"),
+        (("signal", "no", 1, 4), "In 1 of 4 cells, the test did not show that the probe predicts "
+         "the label better than four n-gram models of the words"),
+        (("through_eq", "too few", 2, 2), "In each of the 2 cells, data are too few to judge "
+         f"whether {PASSES}"),
+        (("through_eq", "by design", 1, 3), "In 1 of 3 cells, it cannot be judged whether "
+         + PASSES),
+        (("answer_adds", "not measured", 1, 1), "It cannot be judged whether the probe knows more "
+         "than what is known before the answer is read"),
     ],
     "trained": [
         ((some,), f"{who} are small and know invented facts. For each fact, training determined "
@@ -312,11 +298,10 @@ def test_a_sentence_is_plain_text_in_a_page_too() -> None:
     said: Any = page
     escaped = "Methods significantly above &lt;b&gt; (not corrected for 2 comparisons): none."
     assert said.beating("<b>", [], 1, 2) == escaped
-    assert said.evidence("interaction", TOLD).endswith("p &lt; 0.001")
+    assert said.evidence("comparison_right", TOLD).endswith("p &lt; 0.001")
     words = re.sub(r"{#.*?#}|{%.*?%}|{{.*?}}", "", SOURCE, flags=re.S)
     assert not re.search("[<>&]", words)
 
 
-def test_claims_and_text_models_have_words() -> None:
-    assert [*say.says] == ["signal", *ON_PAIRS] and {*say.called} == {*say.says}
+def test_text_models_have_words() -> None:
     assert {*say.floors} == {*FLOORS}

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 from figure_tables import Pairs, claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
 
-from anchorscope.statements import say, sentence
+from anchorscope.claims import CLAIMS
+from anchorscope.statements import sentence
 from anchorscope.storage.files import write_csv
 
 VERDICTS = ("yes", "no", "too few", "not measured", "by design")
@@ -24,7 +25,7 @@ def mixed(claims: pd.DataFrame, shift: int = 0) -> pd.DataFrame:
     """The table with other verdicts: each claim has every one of them in five cells."""
     cells = claims[["model", "dataset"]].drop_duplicates().itertuples(index=False, name=None)
     for number, (model, dataset) in enumerate(cells):
-        for place, claim in enumerate(say.says):
+        for place, claim in enumerate(CLAIMS):
             verdict = VERDICTS[(number + place + shift) % len(VERDICTS)]
             if claim == "signal":
                 verdict = OF_SIGNAL.get(verdict, verdict)
@@ -43,21 +44,15 @@ def write(tables: Mapping[str, pd.DataFrame], root: Path, figure: str) -> None:
         write_csv(table, root / "tables" / f"{figure}{end}.csv")
 
 
-def said_of(row: Mapping[Any, Any]) -> tuple[str, list[str]]:
+def said_of(key: str, row: Mapping[Any, Any]) -> tuple[str, list[str]]:
     """How a text begins what it says of a claim in a cell, and what it may not say there."""
-    claim, verdict, reason = row["claim"], row["verdict"], row["reason"]
-    words = say.says[claim]
-    made = sentence(words)
-    forms = {"yes": made, "no": f"Not shown: that {words} ("}
+    verdict, reason, words = row["verdict"], row["reason"], CLAIMS[key].says
+    forms = {"yes": f"{sentence(words)} (", "no": f"Not shown: that {words} ("}
     forms["untold"] = f"Cannot be judged: whether {words} ("
-    if claim == "signal":
-        more = "The probe tells right from wrong answers better than text models: gain in AUC"
-        forms = {"yes": more, "no": f"No signal: {reason}"}
-        forms["untold"] = forms["no"]
     kind = verdict if verdict in ("yes", "no") else "untold"
     begins = forms[kind]
-    if claim != "signal" and kind == "no":
+    if kind == "no":
         begins += f"{reason}"
-    elif claim != "signal" and kind == "untold":
+    elif kind == "untold":
         begins += f"{verdict}: {reason})."
     return begins, [words for words in forms.values() if words != forms[kind]]

@@ -129,7 +129,7 @@ class Null(Section):
     model: ModelKey = Field(description="Key of the model.")
     dataset: DatasetKey = Field(description="Key of the dataset.")
     shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
-    allows: Listed[Text] = Field([])
+    allows: list[Text] = Field([])
     """Claims that may hold in the cell, such as `signal`; all others would be false positives."""
     expectation: Text = Field(description="Why these claims would be false positives, in words.")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from anchorscope.experiments.crossing.claims import LEAST_CLUSTERS, TOO_FEW
 from planted import READOUT, Planted, planted
 
 from anchorscope.config.settings import Bootstrap
@@ -13,7 +14,6 @@ from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.registry import METHODS, VIEWS
 from anchorscope.experiments.analysis import analyses
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.crossing.claims import LEAST_CLUSTERS, TOO_FEW
 from anchorscope.figures.figure_fit import as_svg
 from anchorscope.probes.intervals import auc
 from anchorscope.statements import say

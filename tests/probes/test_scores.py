@@ -304,7 +304,7 @@ def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str
 
 
 def signals_of_noise(seed: int, tries: int) -> tuple[np.ndarray, np.ndarray]:
-    """Whether noise has a signal at any of three layers, and in the cell, bool [tries] each.
+    """Whether noise predicts at any of three layers, and has a signal; bool [tries] each.
 
     Probes of different layers are fitted independently, so one call fits those of all tries.
     """
@@ -320,11 +320,13 @@ def signals_of_noise(seed: int, tries: int) -> tuple[np.ndarray, np.ndarray]:
     aucs = inner.to_numpy(dtype=np.float64).reshape(tries, layers, -1)
     (every,) = samples.readouts(table, answers)
     beside = (answers, None, samples.bootstrap(answers, 200, seed=0), 0.95)
-    by_layer = strength.of_scores(every.clean, "final", *beside)["signal"]
+    by_layer = strength.of_scores(every.clean, "final", *beside)["predicts"]
     of_cell = []
     for clean, own in zip(every.clean.reshape(tries, layers, n), aucs, strict=True):
         one = replace(every, clean=clean, layer_of_fold=samples.layer_of_fold(own))
-        of_cell.append(strength.of_scores(one.own[None], "final", *beside)["signal"].item())
+        of_cell.append(
+            strength.of_scores(one.own[None], "final", *beside)["margin_p"].item() < 0.05
+        )
     return by_layer.reshape(tries, layers).any(1), np.array(of_cell)
 
 

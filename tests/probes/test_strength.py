@@ -1,4 +1,4 @@
-"""Strength: what is called a signal, at a layer and of a read-out as a whole."""
+"""Strength: whether a probe predicts at a layer, and the signal of a read-out as a whole."""
 
 import numpy as np
 import pandas as pd
@@ -35,20 +35,29 @@ def found_of(
     return strength.of_scores(s, position, ANSWERS, floors, DRAWN, 0.95)
 
 
-def test_a_signal_is_surely_above_chance_and_above_every_floor() -> None:
+def test_a_probe_predicts_where_its_auc_is_surely_above_the_least_whatever_texts_tell() -> None:
     clean = np.stack([scores(0.0), scores(0.5), scores(2.0)])
     low = floors(answer=0.0, question=0.1, response=0.0, text=0.0)
     high = floors(answer=0.0, question=0.0, response=2.0, text=0.0)
-    assert found_of(clean)["signal"].tolist() == [False, True, True]
-    assert found_of(clean, low)["signal"].tolist() == [False, True, True]
-    found = found_of(clean, high)
-    assert found["signal"].tolist() == [False, False, False]
+    for of_text in (None, low, high):
+        found = found_of(clean, of_text)
+        assert found["predicts"].tolist() == [False, True, True]
+        assert found["predicts"].tolist() == (found["auc_low"] > 0.6).tolist()
     assert found["floor"].tolist() == ["response"] * 3
     assert (found["gain"] == found["probe_auc"] - found["floor_auc"]).all()
     assert (found["gain_low"] < found["gain"]).all() and (found["gain"] < found["gain_high"]).all()
 
 
-def test_a_gain_that_training_makes_uncertain_is_no_signal() -> None:
+def test_a_text_model_below_one_half_counts_as_one_half() -> None:
+    s = scores(0.9)[None]
+    turned, even = floors(text=-2.0), floors(text=0.0)
+    found, expected = found_of(s, turned), found_of(s, even.assign(s=0.0))
+    assert found["floor_auc"] < 0.2
+    for name in ("gain", "gain_low", "margin", "margin_p"):
+        assert found[name] == pytest.approx(expected[name])
+
+
+def test_training_makes_a_gain_uncertain() -> None:
     """The interval is stretched by how much more the gain varies with models learned anew."""
     clean = np.stack([scores(0.9), scores(2.0)])
     of_text = floors(answer=0.0, text=0.4)
@@ -70,11 +79,10 @@ def test_a_gain_that_training_makes_uncertain_is_no_signal() -> None:
     fixed, same, unsure = found(None), found(again(0.0)), found(again(0.5))
     for name in ("gain", "gain_low", "gain_high"):
         assert same[name] == pytest.approx(fixed[name])
-    assert fixed["signal"].tolist() == [True, True]
-    assert unsure["signal"].tolist() == [False, True]
-    assert unsure["gain"] == pytest.approx(fixed["gain"])
+    assert (fixed["gain_low"] > 0).all() and (unsure["gain_low"] > 0).tolist() == [False, True]
+    assert unsure["gain"][0] == pytest.approx(fixed["gain"][0])
     assert (unsure["gain_low"] < fixed["gain_low"] - 0.05)[0]
-    assert unsure["margin"] == pytest.approx(fixed["margin"])
+    assert unsure["margin"][0] == pytest.approx(fixed["margin"][0])
     assert (unsure["margin_error"] > 1.3 * fixed["margin_error"])[0]
     assert (unsure["margin_p"] > fixed["margin_p"])[0]
 
@@ -97,7 +105,8 @@ def test_the_margin_above_what_is_hardest_to_beat_has_students_interval_and_the_
     freedom = DRAWN.weights.shape[1] - 1
     margins = {"0.6": DRAWN.aucs(s[None], Z)[:, 0] - 0.6}
     for name, one in of_text.items():
-        margins[name] = np.subtract(*(DRAWN.aucs(each[None], Z)[:, 0] for each in (s, one)))
+        own, other = (DRAWN.aucs(each[None], Z)[:, 0] for each in (s, one))
+        margins[name] = own - np.maximum(other, 0.5)
     above_0 = {name: stats.t.sf(one[0] / one[1:].std(), freedom) for name, one in margins.items()}
     assert found["hardest"] == hardest == max(above_0, key=lambda name: above_0[name])
     assert found["margin_p"] == pytest.approx(min(1, 2 * above_0[hardest]))
@@ -121,7 +130,7 @@ def test_before_the_answer_is_read_only_the_question_counts() -> None:
     clean = np.stack([scores(1.0)])
     told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)
     found = found_of(clean, told, "prompt_end")
-    assert found["signal"][0] and found["floor"][0] == "question"
+    assert found["predicts"][0] and found["floor"][0] == "question"
     assert found["hardest"][0] in ("question", "0.6")
     with pytest.raises(AnchorscopeError, match="199 rows do not match those of 200 samples"):
         found_of(clean, told[1:])

@@ -11,11 +11,11 @@ from verdicts import mixed, tables_of, write
 from workflow import PROJECT, SHIPPED, Workspace, merged
 
 from anchorscope import __version__
+from anchorscope.claims import CLAIMS
 from anchorscope.config.shipped import complete
-from anchorscope.experiments.crossing.claims import ON_PAIRS
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.report import methods
-from anchorscope.statements import say, sentence
+from anchorscope.statements import sentence
 from anchorscope.storage.counts import BEYOND_LIMIT
 from anchorscope.storage.files import read_csv, read_json, write_json
 from anchorscope.workflow.config import load
@@ -46,12 +46,15 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
     numbers = {str(head["n"]), str(right), str(wrong), str(head["layer"]), str(LAYERS - 1)}
     claims = read_csv(Path(config.root) / "tables/tiny.claims.csv")
     for row in claims[claims["position"] == "final"].to_dict("records"):
-        digits = 0 if row["claim"] == "through_eq" else 2
-        numbers |= {f"{row[name]:.{digits}f}" for name in ("estimate", "ci_low", "ci_high")}
+        percent = row["claim"] in ("comparison", "through_eq")
+        factor, digits = (100, 0) if percent else (1, 2)
+        numbers |= {
+            f"{factor * row[name]:.{digits}f}" for name in ("estimate", "ci_low", "ci_high")
+        }
         numbers |= {f"{row['p']:.3f}", str(row["n"]), *re.findall(r"[\d.]+", str(row["reason"]))}
     # Layer 0, least and largest p, level of claims, least AUC of a signal, margin of the layers,
-    # level of intervals, refits and folds.
-    numbers |= {"0", "0.001", "1", "0.05", "0.6", "0.01", "95", "20", "3"}
+    # level of intervals, refits and folds, swap share of a sum.
+    numbers |= {"0", "0.001", "1", "0.05", "0.6", "0.01", "95", "20", "3", "50"}
     text = re.sub(r"@\w+|Anchorscope [\d.]+|recipe \w+, float32", "", said).replace("\u2212", "-")
     text = text.replace("0\u2013", "0 of ")  # of a range
     found = re.findall(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?", text)
@@ -60,12 +63,15 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
 
 def test_the_words_of_claims_are_those_that_the_docs_advise() -> None:
     page = (PROJECT / "docs/figures.md").read_text(encoding="utf-8")
-    for claim, words in say.says.items():
-        row = next(line for line in page.splitlines() if line.startswith(f"`{claim}` "))
-        end = f"; {say.leaves_open[claim]}" if claim in say.leaves_open else ""
-        assert f'"{sentence(words)}{end}"' in row
+    for claim in CLAIMS.values():
+        row = next(line for line in page.splitlines() if line.startswith(f"`{claim.name}` "))
+        words = sentence(claim.says).replace(f"({claim.answers} answers)", "(right answers)")
+        end = f"; {claim.leaves_open}" if claim.leaves_open else ""
+        assert f'"{words}{end}"' in row
 
 
+SWAPPED = [key for key, claim in CLAIMS.items() if claim.unit == "pairs"]
+"""Keys of the claims about swapped answers."""
 MODELS = {
     "tuned": {"local": "/home/someone/checkpoints/tuned-3b"},
     "quantised": {"local": "files/of/mine.gguf", "label": "Quantised model, 4 bits"},
@@ -99,7 +105,7 @@ def eight_cells(root: Path, longest: bool, swapped: bool = True) -> str:
     tables[".claims"] = mixed(tables[".claims"])
     if not swapped:
         tables[".crossing"] = tables[".crossing"].head(0)
-        tables[".claims"] = judged(tables[".claims"], "not measured", *ON_PAIRS)
+        tables[".claims"] = judged(tables[".claims"], "not measured", *SWAPPED)
     write(tables, root, "mine")
     for model in MODELS:
         record = {"revision": "e" * 40, "content": "0123456789abcdef" * 4}
@@ -125,7 +131,7 @@ def test_the_paragraph_of_eight_cells_is_short_cites_and_names_no_place(
     assert not re.search(r"\b(nan|None)\b", text)
     cells = [line for line in text.splitlines() if " on " in line and line.startswith("| ")]
     assert len(cells) == 8 and cells[0].startswith("| tuned on PopQA | 649; 351 | 1 of 0\u20133 |")
-    assert all(line.count(" | ") == 2 + len(say.says) for line in cells)
+    assert all(line.count(" | ") == 2 + len(CLAIMS) for line in cells)
 
 
 def test_what_was_not_run_is_not_told_as_run(tmp_path: Path) -> None:
@@ -135,7 +141,7 @@ def test_what_was_not_run_is_not_told_as_run(tmp_path: Path) -> None:
         "share an answer",
     ):
         assert words in whole and words not in bare
-    assert bare.count(f"not measured: {REASONS['not measured']} |") == 8 * len(ON_PAIRS)
+    assert bare.count(f"not measured: {REASONS['not measured']} |") == 8 * len(SWAPPED)
 
 
 def test_questions_that_were_lost_are_counted_by_reason_and_those_left_out_by_choice_are_not(

@@ -11,15 +11,13 @@ import verdicts
 from figure_tables import pictured
 from report.test_verdicts import MODELS, NAMED, Tables, captions, config_of, plain
 
-from anchorscope.experiments.crossing.claims import ON_PAIRS
+from anchorscope.claims import CLAIMS, keys
 from anchorscope.experiments.knockout.figure_evidence import evidence_chart
 from anchorscope.report import cell_summary, methods
 from anchorscope.statements import ends, figures, say
 
 LEAST = 2001
 """No other number of a text is as large."""
-UNITS = {"signal": (2, ""), "through_eq": (0, " %")}
-"""Claim → digits and unit of its estimate; those of the others are logits."""
 
 
 @lru_cache
@@ -28,12 +26,13 @@ def tables() -> Tables:
     numbers = count(LEAST)
     made = verdicts.tables_of(*(NAMED[name] for name in ("panels", "datasets")))
     made[".claims"] = verdicts.mixed(made[".claims"])
+    made[".claims"]["key"] = keys(made[".claims"])
     for end, table in made.items():
         table = table.reset_index(drop=True)
         table["n"] = [next(numbers) for _ in table.index]
         step = table.index / 1000
         for column in {"estimate", "ci_low", "ci_high", "delta_p"} & {*table}:
-            table[column] = table[column] + step * (100 if end in ("", ".claims") else 1)
+            table[column] = table[column] + step * (100 if end == "" else 1)
         for column in {"flip_share", "crossed-knockout_flip_share"} & {*table}:
             table[column] = 0.2 + step
         made[end] = table
@@ -49,19 +48,19 @@ def of(end: str, model: str, **where: Any) -> dict[str, Any]:
     return {str(name): value for name, value in row.items()}
 
 
-def interval(row: dict[str, Any], value: str, digits: int, unit: str = "") -> str:
+def interval(
+    row: dict[str, Any], value: str, digits: int, unit: str = "", factor: float = 1
+) -> str:
     three = {"value": row[value], "low": row["ci_low"], "high": row["ci_high"]}
-    return plain(ends(three, 1, digits, unit))
+    return plain(ends(three, factor, digits, unit))
 
 
 def evidence(row: dict[str, Any]) -> str:
     """Return the words about a judged claim: its estimate, n and p."""
-    digits, unit = UNITS.get(row["claim"], (2, " logits"))
-    found = interval(row, "estimate", digits, unit)
-    p = f", {say.p_value(row['p'])}"
-    if row["verdict"] == "no":
-        p = f"; largest p of the claim's tests: {row['p']:.3f}"
-    return f"{found}|{figures(row['n'])} pairs{p}"
+    claim = CLAIMS[row["key"]]
+    form = (0, " %", 100) if claim.percent else (2,)
+    found = interval(row, "estimate", *form)
+    return f"{found}|{figures(row['n'])} {claim.unit}, {say.p_value(row['p'])}"
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +104,8 @@ def test_show_says_of_each_number_the_n_of_its_row(root: Path, model: str) -> No
         row = of("", model, layer=layer, condition="knockout", anchor=anchor)
         n = figures(row["n"])
         expected.append((f"{interval(row, 'delta_p', 1, ' points')}, n = {n}", [n]))
-    for claim in ON_PAIRS:
-        row = of(".claims", model, claim=claim)
+    for claim in CLAIMS:
+        row = of(".claims", model, key=claim)
         if row["verdict"] in ("yes", "no"):
             first, _, second = evidence(row).partition("|")
             assert re.search(rf"{re.escape(first)}[^;,]*, {re.escape(second)}", said), claim
@@ -145,10 +144,10 @@ def test_methods_say_of_each_number_the_n_of_its_row(root: Path) -> None:
     for place, (key, label) in enumerate(MODELS):
         line = said.partition(f"| {label} on Data |")[2].partition("| Model")[0]
         assert line.startswith(f" {right[place]:,}; {wrong[place]:,} | {heads[place]['layer']} of ")
-        for claim in ON_PAIRS:
-            row = of(".claims", key, claim=claim)
+        for claim in CLAIMS:
+            row = of(".claims", key, key=claim)
             first, _, second = evidence(row).partition("|")
             judged = row["verdict"] in ("yes", "no")
             pattern = rf"{re.escape(first)}[^|]*, {re.escape(second)}"
             assert bool(re.search(pattern, line)) == judged
-            assert (f"{row['n']:,} pairs" in line) == judged
+            assert (f"{row['n']:,} {CLAIMS[claim].unit}" in line) == judged

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.experiments.crossing.claims import ON_PAIRS
+from anchorscope.claims import CLAIMS, keys
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError
 from validation import requirements
@@ -69,11 +69,11 @@ def test_a_requirement_is_missed_by_what_lies_outside_its_bounds_or_was_not_meas
     assert ("not measured" in requirements.in_words(found)) == np.isnan(value)
 
 
-EVERYTHING = ("signal", *ON_PAIRS)
+EVERYTHING = tuple(CLAIMS)
 NAMES = {
     "curve": ["condition", "anchor", "share", "n"],
     "crossing": ["quantity", "estimate", "ci_low", "ci_high"],
-    "claims": ["claim", "verdict", "estimate", "ci_low", "ci_high"],
+    "claims": ["claim", "answers", "verdict", "estimate", "ci_low", "ci_high"],
 }
 # Values at the headline layer.
 VALUES: dict[str, list[tuple[Any, ...]]] = {
@@ -82,14 +82,14 @@ VALUES: dict[str, list[tuple[Any, ...]]] = {
         ("random", "all", 0.77, 198),
     ],
     "crossing": [
-        ("pair_right", 0.01, -0.1, 0.12), ("pair_gold", 0.0, -0.2, 0.2), ("gold_wrong", 9, 9, 9),
+        ("pair_right", 0.01, -0.1, 0.12), ("share_right", 0.5, 0.4, 0.6), ("gold_wrong", 9, 9, 9),
     ],
-    "claims": [(claim, "no", -0.02, -0.08, 0.04) for claim in EVERYTHING],
+    "claims": [(one.name, one.answers, "no", -0.02, -0.08, 0.04) for one in CLAIMS.values()],
 }  # fmt: skip
 
 
 def judged(
-    *names: str, forbids: Sequence[str] = EVERYTHING, position: str = "final",
+    *names: str, allows: Sequence[str] = (), position: str = "final",
     auc_low: float = 0.44, **verdicts: str,
 ) -> pd.DataFrame:  # fmt: skip
     """Null controls of two read-outs and three layers, headline at 1, with `verdicts` at mlp."""
@@ -107,8 +107,8 @@ def judged(
         tables[kind] = table
     claims = tables["claims"] = rows_where(tables["claims"], layer=1).copy()
     for claim, verdict in verdicts.items():
-        claims.loc[(claims["site"] == "mlp") & (claims["claim"] == claim), "verdict"] = verdict
-    entry = {"model": "m", "dataset": "d", "expectation": "nothing is there", "forbids": forbids}
+        claims.loc[(claims["site"] == "mlp") & (keys(claims) == claim), "verdict"] = verdict
+    entry = {"model": "m", "dataset": "d", "expectation": "nothing is there", "allows": allows}
     nulls = {name: entry | {"shuffled": name == "shuffled"} for name in names}
     given = {kind: [table] * len(names) for kind, table in tables.items()}
     return requirements.null_controls(nulls, given)
@@ -126,8 +126,8 @@ def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
     assert keys == [[name, site, 1] for name in names for site in ("mlp", "attn")]
     expected = {"model": "m", "expectation": "nothing is there", "n": 198, "flip_share": 0.3}
     expected |= {"random_flip_share": 0.28, "margin": -0.02, "margin_low": -0.08}
-    expected |= {"margin_high": 0.04, "signal": False, "truth": "no", "pair_right": 0.01}
-    expected |= {"pair_right_low": -0.1, "pair_right_high": 0.12, "pair_gold": 0.0}
+    expected |= {"margin_high": 0.04, "signal": False, "answer_adds": "no", "pair_right": 0.01}
+    expected |= {"pair_right_low": -0.1, "pair_right_high": 0.12, "share_right_low": 0.4}
     expected |= {"empty": True, "made": "", "untested": "", "forbids": ", ".join(EVERYTHING)}
     row = mlp()
     assert {name: row[name] for name in expected} == expected
@@ -135,7 +135,7 @@ def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "verdict"), [*((one, "yes") for one in EVERYTHING), ("truth", "by design")]
+    ("claim", "verdict"), [*((one, "yes") for one in EVERYTHING), ("comparison_wrong", "by design")]
 )
 def test_a_control_is_empty_unless_it_makes_a_claim_that_it_forbids(
     claim: str, verdict: str
@@ -143,8 +143,7 @@ def test_a_control_is_empty_unless_it_makes_a_claim_that_it_forbids(
     made, untested = (claim, "") if verdict == "yes" else ("", claim)
     row = mlp(**{claim: verdict})
     assert (row["empty"], row["made"], row["untested"]) == (not made, made, untested)
-    others = [name for name in EVERYTHING if name != claim]
-    allowed = mlp(forbids=others, **{claim: verdict})
+    allowed = mlp(allows=[claim], **{claim: verdict})
     assert (allowed["empty"], allowed["made"], allowed["untested"]) == (True, "", "")
 
 
@@ -155,7 +154,7 @@ def test_at_the_prompts_end_a_signal_is_none_of_what_is_forbidden() -> None:
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
-    asked: dict[str, Any] = {"forbids": ["signal"], "signal": "yes", "truth": "yes"}
+    asked: dict[str, Any] = {"allows": EVERYTHING[1:], "signal": "yes", "through_eq": "yes"}
     row = mlp("shuffled", **asked)
     assert row["empty"] and not row["signal"] and row["n"] == 198
     ends = [row[f"auc_shuffled{end}"] for end in ("", "_low", "_high")]

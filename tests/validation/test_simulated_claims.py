@@ -1,8 +1,8 @@
 """Simulated worlds are judged by the claims' own rules, and false claims are pointed out."""
 
 import pytest
-
 from anchorscope.experiments.crossing.claims import NOT_OWN
+
 from anchorscope.statements import say
 from validation.simulations import claims
 

@@ -95,7 +95,7 @@ def judged(world: World, right: int, n: int, seed: int, draws: int = 400) -> dic
     *given, refits = evidence(states[None], texts, answers, seed, draws)
     fixed, widened = strength.of_scores(*given), strength.of_scores(*given, refits)
     gain, low, lower = fixed["gain"][0], fixed["gain_low"][0], widened["gain_low"][0]
-    called = {"fixed": fixed["signal"][0], "rule": widened["signal"][0]}
+    called = {"fixed": low > 0, "rule": lower > 0}
     error = (fixed["gain_high"][0] - low) / 3.92
     return {"gain": gain, **called, "factor": (gain - lower) / (gain - low), "error": error}
 

@@ -42,7 +42,7 @@ QUANTITIES = {
     "four passes",
     "<side>_share_above_text": "swap share after the text imitator's pair term is taken off each "
     "swap; also of `gold`",
-    "share_gold_wrong": "`share_gold` − `share_wrong`, on the same questions; likelihood may "
+    "gold_wrong_share": "`share_gold` − `share_wrong`, on the same questions; likelihood may "
     "explain it",
     "pair_right": "P_R: the mean pair term of right answers",
     "right_above_text": "P_R minus the text imitator's",
@@ -156,7 +156,7 @@ def by_layer(groups: Groups, level: float) -> Iterator[QuantityRow]:
         yield from _means("gold", gold, level, wrong.texts)
         above = gold.term(PAIR) - wrong.term(PAIR)
         yield _mean("gold_wrong", gold, above, level, wrong.texts)
-        yield _mean("share_gold_wrong", gold, gold.share() - wrong.share(), level, wrong.texts)
+        yield _mean("gold_wrong_share", gold, gold.share() - wrong.share(), level, wrong.texts)
 
 
 def _means(name: str, of: Answers, level: float, *others: np.ndarray) -> Iterator[QuantityRow]:

@@ -10,11 +10,14 @@ import pandas as pd
 import pytest
 from handmade import FLOORS, scores_of
 
+from anchorscope.claims import CLAIMS, keys
+from anchorscope.claims.claim import NOT_MEASURED, TOO_FEW
 from anchorscope.experiments import analysis
-from anchorscope.experiments.crossing import claims, table
+from anchorscope.experiments.crossing import table
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY, Intervention
 from anchorscope.probes.bands import Draws
+from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
 
 N = 240
@@ -25,7 +28,8 @@ DEPTH = np.array([[0.0], [1.0], [1.0]])
 """The first layer reads nothing of the pair, the others all."""
 ARMS = {name: [one.name for one in both] for name, both in interventions.arms().items()}
 """Arm → its conditions behind the own question, and behind the partner's."""
-CLAIMS = ("signal", "interaction", "own_answer", "truth", "through_eq")
+SWAPPED = ["comparison_right", "comparison_wrong", "through_eq"]
+"""Claims about swapped answers."""
 Scores = Mapping[str, np.ndarray]
 
 
@@ -35,9 +39,6 @@ def answers(right: float = 0.5) -> pd.DataFrame:
     columns: dict[str, Any] = {"id": IDS, "question": IDS, "subject": IDS, "label": z}
     columns |= {"ea_text": [f"said {id_}" for id_ in IDS], "golds": [[f"is {id_}"] for id_ in IDS]}
     columns |= {"crossed_partner": IDS[PARTNER], "frame": IDS, "partner_source": "relations"}
-    random = np.random.default_rng(9)
-    for name in (*ARMS["clean"], *ARMS["gold"]):
-        columns[f"logprob_{name}"] = -9 + random.normal(size=N)
     return pd.DataFrame(columns)
 
 
@@ -88,8 +89,8 @@ def tables(scores: Scores, given: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def judged(made: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The claims, by name."""
-    return made["claims"].set_index("claim")
+    """The claims, by key."""
+    return made["claims"].set_index(keys(made["claims"]))
 
 
 def by_layer(made: dict[str, pd.DataFrame], value: str = "estimate") -> pd.DataFrame:
@@ -105,19 +106,67 @@ def planted(right: float = 0.5, seed: int = 0, **reads: float) -> tuple[Scores, 
 
 def test_sums_that_tell_of_the_label_have_a_signal_and_no_other_claim() -> None:
     found = judged(tables(*planted(question=1.0, answer=2.0, kept=0.5)))
-    assert found["verdict"].tolist() == ["yes", "no", "no", "no", "no"]
+    assert [*found.index] == [*CLAIMS]
+    assert found["verdict"].tolist() == ["yes", NOT_MEASURED, "no", "no", "no"]
+    sides = found["answers"].tolist()
+    assert sides == ["", "", "right", "wrong", ""]
 
 
-def test_a_reader_of_truth_is_told_from_a_reader_of_own_answers() -> None:
+def test_a_reader_of_truth_and_a_reader_of_own_answers_compare_each_in_its_own_way() -> None:
     for name, expected in (("truth", [1, 0, 1]), ("own", [1, 1, 0])):
         made = tables(*planted(**{name: 1.0, "question": 1.0, "answer": 1.0}))
         found = by_layer(made)
         terms = found.loc[2, ["pair_right", "pair_wrong", "pair_gold"]]
         assert terms.tolist() == pytest.approx(expected, abs=0.1)
         assert (found.loc[0, terms.index].abs() < 0.1).all()
-        said = judged(made).loc[["interaction", "own_answer", "truth"]]
-        assert said["verdict"].tolist() == ["yes" if one else "no" for one in expected]
+        shares = found[["share_right", "share_wrong", "share_gold"]]
+        high = shares.loc[2] > 0.65
+        assert high.tolist() == [bool(one) for one in expected]
+        assert shares.loc[0].tolist() == pytest.approx([0.5] * 3, abs=0.1)
+        said = judged(made).loc[SWAPPED[:2]]
+        assert said["verdict"].tolist() == ["yes" if one else "no" for one in expected[:2]]
         assert (said["n"] == N / 4).all() and (said["layer"] == 2).all()
+
+
+def test_p_of_a_swap_share_is_that_of_more_than_one_half() -> None:
+    crossing = tables(*planted(truth=1.0, question=1.0, answer=1.0))["crossing"]
+    rows = crossing[crossing["quantity"].str.fullmatch("share_(right|wrong|gold)(_[a-z]+)?")]
+    assert len(rows) and ((rows["p"] < 0.05) == (rows["ci_low"] > 0.5)).all()
+    other = crossing[crossing["quantity"] == "gold_wrong_share"]
+    assert ((other["p"] < 0.05) == (other["ci_low"] > 0)).all()
+
+
+def test_each_blocked_arm_has_its_swap_share() -> None:
+    made = tables(*planted(truth=1.0, answer=1.0, through=1.0))
+    shares = by_layer(made).loc[2]
+    assert shares["share_right"] > 0.9 and shares["share_right_rest"] > 0.9
+    assert shares["share_right_knockout"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_wrong_answers_that_score_lower_at_home_are_named() -> None:
+    row = judged(tables(*planted(truth=1.0, own=-1.0, answer=1.0))).loc["comparison_wrong"]
+    assert (row["verdict"], row["answers"]) == ("yes", "wrong") and row["ci_high"] < 0.45
+    assert row["reason"] == "they score lower after their own question"
+
+
+def test_the_answer_adds_what_the_probe_at_the_prompts_end_does_not_know() -> None:
+    """The same scores after the answer, beside a probe that knows less, and one that knows all."""
+    scores, given = planted(question=1.0, answer=1.0, noise=0.5)
+    z = given["label"].to_numpy()
+    for known, verdict in ((0.2, "yes"), (1.0, "no")):
+        noise = np.random.default_rng(3).normal(size=(3, N)) * (1 - known)
+        before = {"clean": known * scores["clean"] + noise}
+        rows = [
+            scores_of(some, IDS, readout=name, fold=FOLD, probe="clean")
+            for some, name in ((scores, "mlp/final"), (before, "mlp/prompt_end"))
+        ]
+        one, other = analysis.analyses(pd.concat(rows), given, draws=200)
+        row = judged(table.tables(one)).loc["answer_adds"]
+        expected = auc(one.readout.own, z) - auc(other.readout.own, z)
+        assert row["estimate"] == pytest.approx(expected)
+        assert (row["verdict"], row["ci_low"] > 0) == (verdict, verdict == "yes")
+        told = judged(table.tables(other))
+        assert (told["verdict"].drop("signal") == "by design").all()
 
 
 def test_the_table_has_a_row_for_each_quantity_and_layer() -> None:
@@ -143,8 +192,8 @@ def test_the_shares_are_those_planted_and_add_up_to_all() -> None:
 
 
 def test_what_passes_through_e_q_is_told_beside_what_passes_through_the_rest() -> None:
-    for through, said in ((0.75, "yes"), (0.0, "no")):
-        reads = {"truth": 1.0, "own": 0.5, "answer": 1.0, "noise": 0.1}
+    for through, said in ((0.9, "yes"), (0.0, "no")):
+        reads = {"truth": 1.0, "own": 0.5, "answer": 1.0, "question": 2.0, "noise": 0.1}
         made = tables(*planted(**reads, through=through, kept=0.6))
         found, claim = by_layer(made).loc[2], judged(made).loc["through_eq"]
         assert found["left_right_knockout"] == pytest.approx(0.6, abs=0.06)
@@ -152,12 +201,10 @@ def test_what_passes_through_e_q_is_told_beside_what_passes_through_the_rest() -
         assert found["through_right"] == pytest.approx(1.5, abs=0.1)
         assert found["through_right_knockout"] == pytest.approx(1.5 * (1 - through), abs=0.2)
         assert found["through_wrong_rest"] == pytest.approx(0.5, abs=0.1)
-        assert found["taken_right_knockout"] == pytest.approx(100 * through, abs=5)
-        assert found["taken_right_rest"] == pytest.approx(0, abs=5)
         parts = claim["reason"].split("; ")
-        side = next(one for one in parts if one.endswith(" answers")).split()[2]
-        assert (claim["verdict"], claim["estimate"]) == (said, found[f"taken_{side}_knockout"])
-        assert ("general damage may explain it" in parts) == (said == "no")
+        assert claim["verdict"] == said and parts[-1].startswith("judged on ")
+        assert claim["estimate"] == pytest.approx(through, abs=0.1)
+        assert (len(parts) == 1) == (said == "yes")
 
 
 @pytest.mark.parametrize("frames", ["same", "mirrored"])
@@ -176,8 +223,8 @@ def test_where_questions_differ_in_nothing_else_the_claim_could_not_fail(frames:
     rows = made["crossing"].set_index("quantity")
     facts = rows.loc[["same_frame", "mirrored"], "estimate"].tolist()
     assert facts == ([1, 0] if frames == "same" else [0, 1])
-    assert not rows.index.str.contains("through|left|taken").any()
-    assert judged(made).loc["interaction", "verdict"] == "yes"
+    assert not rows.index.str.contains("through|left").any()
+    assert judged(made).loc["comparison_right", "verdict"] == "yes"
 
 
 def test_pairs_of_one_frame_do_not_count_for_what_passes_and_unknown_frames_bind_none() -> None:
@@ -213,33 +260,19 @@ def test_each_pair_is_judged_at_the_layer_that_its_own_fold_chose() -> None:
 def test_pairs_of_one_cluster_are_too_few_and_have_no_interval() -> None:
     scores, given = planted(truth=2.0, own=1.0, answer=1.0)
     made = tables(scores, given.assign(subject="one"))
-    found = judged(made).loc[[*CLAIMS[1:]]]
-    assert set(found["verdict"]) == {claims.TOO_FEW}
+    found = judged(made).loc[SWAPPED]
+    assert set(found["verdict"]) == {TOO_FEW}
     assert found["reason"].str.contains("1 clusters, and at least 10 are needed").all()
     assert found[["p", "ci_low"]].isna().all(axis=None)
     assert by_layer(made, "ci_low")["pair_right"].isna().all()
 
 
-def test_without_golds_or_log_probabilities_only_truth_is_not_measured() -> None:
+def test_without_golds_there_are_no_rows_about_them() -> None:
     scores, given = planted(truth=1.0, own=0.5, answer=1.0)
     bare = {name: s for name, s in scores.items() if "gold" not in name}
-    unknown = given.assign(golds=[[] for _ in IDS])
-    found = tables(bare, unknown.drop(columns=["logprob_gold", "logprob_crossed-gold"]))
-    expected = ["yes", "yes", "yes", claims.NOT_MEASURED, "yes"]
-    assert judged(found)["verdict"].tolist() == expected
+    found = tables(bare, given.assign(golds=[[] for _ in IDS]))
+    pd.testing.assert_frame_equal(found["claims"], tables(scores, given)["claims"])
     assert not found["crossing"]["quantity"].str.contains("gold").any()
-    unsaid = judged(tables(scores, given.drop(columns="logprob_crossed"))).loc["truth"]
-    assert unsaid["verdict"] == claims.NOT_MEASURED
-
-
-def test_of_given_answers_only_what_does_not_ask_for_the_models_own_words_is_judged() -> None:
-    scores, given = planted(truth=1.0, own=0.5, answer=1.0)
-    own = judged(tables(scores, given.assign(from_user=False)))
-    found = judged(tables(scores, given.assign(from_user=np.arange(N) == 5)))
-    gone = found.loc[["own_answer", "truth"], ["verdict", "reason"]].to_numpy().tolist()
-    assert gone == [[claims.NOT_MEASURED, claims.NOT_OWN]] * 2
-    others = ["signal", "interaction", "through_eq"]
-    pd.testing.assert_frame_equal(found.loc[others], own.loc[others])
 
 
 def test_what_the_overlap_of_the_words_explains_is_not_claimed() -> None:
@@ -256,7 +289,7 @@ def test_what_the_overlap_of_the_words_explains_is_not_claimed() -> None:
     assert terms["pair_right"] == pytest.approx(0.25, abs=0.06) and low["pair_right"] > 0
     assert abs(terms["right_above_text"]) < 0.1
     found = judged(made)
-    assert found["verdict"][["interaction", "own_answer"]].tolist() == ["no"] * 2
+    assert found["verdict"][SWAPPED[:2]].tolist() == ["no"] * 2
 
 
 def test_without_pairs_there_are_no_rows_of_crossing_and_only_the_signal_is_judged() -> None:
@@ -266,7 +299,7 @@ def test_without_pairs_there_are_no_rows_of_crossing_and_only_the_signal_is_judg
     assert made["crossing"].empty and list(made["crossing"]) == list(table.CROSSING)
     found = judged(made)
     assert found.loc["signal", "verdict"] == "yes"
-    assert (found.loc[[*CLAIMS[1:]], "verdict"] == "not measured").all()
+    assert (found["verdict"].drop("signal") == NOT_MEASURED).all()
 
 
 @pytest.mark.parametrize("partner", [None, "gone"])
@@ -314,13 +347,12 @@ def test_without_refits_each_claim_has_the_verdict_or_reason_of_fixed_probes() -
         for refits in (none, None)
     )
     pd.testing.assert_frame_equal(found, fixed)
-    assert found["verdict"].tolist() == ["yes", "yes", "no", "yes", "yes"]
-    assert found.loc["own_answer", "reason"] == claims.EXPLAINED["pair"]
+    assert found["verdict"].tolist() == ["yes", NOT_MEASURED, "yes", "no", "yes"]
 
 
 def test_with_one_label_alone_there_is_no_signal_to_judge() -> None:
     found = judged(tables(*planted(right=0.0, truth=1.0, own=1.0, answer=1.0)))["verdict"]
-    assert found.tolist() == ["too few", "too few", "yes", "no", "yes"]
+    assert found.tolist() == ["too few", NOT_MEASURED, "too few", "yes", "yes"]
 
 
 def cells(**p: list[float]) -> pd.DataFrame:
@@ -329,14 +361,16 @@ def cells(**p: list[float]) -> pd.DataFrame:
     for claim, values in p.items():
         verdicts = ["too few" if np.isnan(one) else "yes" if one < 0.05 else "no" for one in values]
         rows = {"model": ["a", "b", "c"], "dataset": "d", "site": "mlp", "position": "final"}
-        frames.append(pd.DataFrame(rows | {"claim": claim, "p": values, "verdict": verdicts}))
+        frames.append(
+            pd.DataFrame(rows | {"claim": claim, "answers": "", "p": values, "verdict": verdicts})
+        )
     return pd.concat(frames, ignore_index=True).assign(reason="")
 
 
 def test_the_p_of_a_figures_cells_are_corrected_claim_by_claim_and_read_out_by_read_out() -> None:
-    here = cells(interaction=[0.02, 0.03, 0.04], truth=[0.001, np.nan, 0.03])
+    here = cells(through_eq=[0.02, 0.03, 0.04], answer_adds=[0.001, np.nan, 0.03])
     here["reason"] = ["right answers", np.nan, "", "", "few", "why"]
-    other = cells(interaction=[0.04, np.nan, np.nan]).assign(position="last_answer")
+    other = cells(through_eq=[0.04, np.nan, np.nan]).assign(position="last_answer")
     found = table.corrected(pd.concat([here, other], ignore_index=True), 0.95)
     assert found["p"].tolist() == pytest.approx(
         [0.06, 0.06, 0.06, 0.002, np.nan, 0.03, 0.04, np.nan, np.nan], nan_ok=True
@@ -350,7 +384,7 @@ def test_the_p_of_a_figures_cells_are_corrected_claim_by_claim_and_read_out_by_r
 
 
 def test_the_signal_of_a_figures_cells_is_what_its_claims_say() -> None:
-    found = table.corrected(cells(signal=[0.001, 0.03, 0.04], truth=[0.9, 0.9, 0.9]), 0.95)
+    found = table.corrected(cells(signal=[0.001, 0.03, 0.04], answer_adds=[0.9, 0.9, 0.9]), 0.95)
     curve = pd.DataFrame({"model": [*"cabba"], "dataset": "d", "site": "mlp", "position": "final"})
     curve["cell_signal"] = True
     told = table.with_signal(curve, found)
@@ -360,9 +394,7 @@ def test_the_signal_of_a_figures_cells_is_what_its_claims_say() -> None:
     pd.testing.assert_frame_equal(told[others], curve[others])
 
 
-def test_an_arm_added_as_a_record_has_its_estimates_and_its_words(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_arm_added_as_a_record_has_its_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     own = replace(REGISTRY["question"], behind_partner="crossed-question")
     twin = Intervention(
         "crossed-question", "every question token blocked, partner's question",
@@ -376,7 +408,5 @@ def test_an_arm_added_as_a_record_has_its_estimates_and_its_words(
     rest = (scores[name] for name in ARMS["rest"])
     half = dict(zip((own.name, twin.name), rest, strict=True))
     made = tables({**scores, **half}, given)
-    quantities = {f"{name}_right_question" for name in ("through", "left", "taken")}
+    quantities = {f"{name}_right_question" for name in ("through", "left", "share")}
     assert quantities <= {*made["crossing"]["quantity"]}
-    reason = judged(made)["reason"]["through_eq"]
-    assert re.search(r"blocking every question token takes -?\d+ %", reason)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from handmade import HOME
 
+from anchorscope.claims.estimates import PAIR, term
 from anchorscope.experiments.crossing import imitator
-from anchorscope.experiments.crossing.estimates import PAIR, term
 
 
 def read(n: int, home: float, overlap: float) -> tuple[np.ndarray, np.ndarray]:
