@@ -20,7 +20,10 @@ SHOW_NUMBERS = frozenset(("picture", "calibration_figure", "methods", "report_pa
 METHOD = dict.fromkeys((
     *MAKE_NUMBERS, "null_world", "table", "experiment_table", "detection_cell",
     "detection_transfer", "detector",
-), 1) | {"dataset": 2, "prompts": 2, "answers": 2, "detector": 2}  # fmt: skip
+), 1) | dict.fromkeys((
+    "dataset", "prompts", "answers", "delta_p", "table", "experiment_table", "detection_cell",
+    "detector", "calibration_cell",
+), 2)  # fmt: skip
 """Rule → version of its method, which is one of the rule's parameters.
 
 Raise it when the rule's numbers change. Snakemake then remakes products of older versions.

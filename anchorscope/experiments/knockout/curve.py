@@ -37,7 +37,7 @@ CURVE = {
     **interval_of("share", "share_ci"),
     "delta_logit": "mean change of the logit towards the class predicted with nothing blocked",
     **recurring("n_clusters", "thin", "auc_low", "auc_high"),
-    "cell_signal": "`signal` with each sample scored at the layer that its fold chose",
+    "cell_signal": "whether the claim `signal` holds",
     **recurring("headline"),
     "popularity": "mean popularity of the subjects of the group",
     "logprob": "mean `ea_logprob` of the answers of the group",
