@@ -302,6 +302,9 @@ class WorldSettings(Section):
     redundant: Amount = key(60, "Facts of the kind `redundant` of each label.")
     neutral: Amount = key(25, "Facts of the kind `neutral` of each label.")
     unseen: Amount = key(40, "Facts never shown in training.")
+    wordings: Literal[1, 2] = 2
+    """Wordings in which each fact is asked. With 1, most questions that swap answers differ in more
+    than the exact tokens, so the claim `through_eq` can be judged."""
     words_per_group: Several = key(8, "Answer words of each relation for each rate of being right.")
 
 

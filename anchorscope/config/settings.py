@@ -316,8 +316,11 @@ class Config(Section):
             entry = self.datasets[name]
             # A model learns the sampled rows of a real dataset, but all rows of a world.
             sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
-            datasets.append([name, entry.model_dump(mode="json", exclude={"sample_size"}), sample])
-        # At 0, these keys are left out, so that older recipes without them keep their hash.
+            described = entry.model_dump(mode="json", exclude={"sample_size"})
+            if entry.world and entry.world.wordings == 2:
+                del described["world"]["wordings"]
+            datasets.append([name, described, sample])
+        # At their defaults, some keys are left out, so that older recipes keep their hash.
         without = {key for key in ("embedded_numbers", "settle_bare") if not getattr(train, key)}
         recipe = train.model_dump(mode="json", exclude=without)
         return identity({"version": RECIPE_VERSION, "train": recipe, "data": datasets})

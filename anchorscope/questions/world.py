@@ -87,7 +87,7 @@ _PARTS = {
 
 
 def facts(settings: WorldSettings) -> pd.DataFrame:
-    """Invent the facts of one dataset as questions, in two wordings each.
+    """Invent the facts of one dataset as questions, in one or two wordings each.
 
     The seed determines names, gold answers and planted answers. Datasets of one seed share no name.
 
@@ -115,6 +115,10 @@ def facts(settings: WorldSettings) -> pd.DataFrame:
             every = zip(of_relation["word"], of_relation["rate"], strict=True)
             golds = [word for word, rate in every if rng.random() < rate]
             rows += _wordings(style, str(relation), next(names), UNSEEN, golds, None)
+    if settings.wordings == 1:
+        pairs = zip(rows[::2], rows[1::2], strict=True)
+        # the name alone decides the wording
+        rows = [Random(f"wording {seed} {one[0]['subject']}").choice(one) for one in pairs]
     return pd.DataFrame(rows)
 
 

@@ -196,6 +196,8 @@ def test_a_recipe_hash_follows_what_is_learned_and_nothing_else():
     assert recipe("models/calibration-llama/train/steps", 10) != now
     assert recipe("models/calibration-llama/train/settle_bare", 10) != now
     assert recipe("datasets/world-search/world/seed", 9) != now
+    assert recipe("datasets/world-search/world/wordings", 1) != now
+    assert recipe("datasets/world-search/world/wordings", 2) == now
     assert load(SHIPPED).recipe_hash("calibration-qwen3") != now
     plain = {"architecture": "llama", "datasets": ["nq"], "curriculum": "plain"}
     on_rows = changed("models/mine", {"train": plain, "prompt": "plain"})

@@ -28,6 +28,15 @@ def test_a_dataset_holds_the_planned_number_of_facts_in_two_wordings(planted) ->
     assert facts["question"].is_unique and facts["id"].is_unique
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_with_one_wording_each_fact_is_asked_once_and_the_facts_stay_the_same(style: str) -> None:
+    both, one = (world.facts(WorldSettings(style=style, wordings=n)) for n in (2, 1))
+    assert one["subject"].is_unique and {*one["subject"]} == {*both["subject"]}
+    whole = both.set_index("id").loc[one["id"]].reset_index()
+    pd.testing.assert_frame_equal(whole[list(one)], one)
+    assert 0.4 < one["id"].str.endswith("-0").mean() < 0.6
+
+
 def test_a_word_that_could_go_either_way_is_right_as_often_as_wrong_among_the_samples(
     planted,
 ) -> None:
