@@ -132,6 +132,7 @@ class Measured:
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
         return figure_main.chart(
             self.table,
+            self.controls,
             self.crossing,
             self.claims,
             panels=[(name, name) for name in names["model"]],

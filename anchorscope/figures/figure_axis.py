@@ -122,6 +122,13 @@ def axis_of(rows: pd.DataFrame, title: str, least: float = 0, step: float = 0) -
     return Axis(title, (ends_of(numbers_of(rows), least), None), step=step)
 
 
+def axis_around(rows: pd.DataFrame, title: str, middle: float, least: float) -> Axis:
+    """Return an axis that contains all numbers of the rows, and `least` around the middle."""
+    numbers = [middle - least, middle + least, *numbers_of(rows)]
+    low, high = 10 * math.floor(min(numbers) / 10), 10 * math.ceil(max(numbers) / 10)
+    return Axis(title, ((low, high), None), step=10)
+
+
 def auc_axis(rows: pd.DataFrame, title: str = "AUC", least: float = 0.4) -> Axis:
     """Return an AUC axis up to 1. It starts at min(`least`, numbers), rounded down to a tenth."""
     low = math.floor(10 * min([least, *numbers_of(rows)])) / 10

@@ -1,10 +1,9 @@
-"""The main figure: ΔP by layer, and pair terms of swapped answers by layer.
+"""The main figure: ΔP, AUC and swap share by layer.
 
 Panels, axes, colours, line styles and the order of the legend follow the figures of
-arXiv 2601.07422. Two rows are added below if answers were swapped between questions. The middle row
-(pathway) shows what part of the comparison of answer and question passes through the exact question
-tokens. The lower row (truth) shows whether gold answers have a larger pair term than the wrong
-answers that the model gave.
+arXiv 2601.07422. Two rows are added below: how well the probe predicts, beside a text model and a
+probe at the prompt's end, and how often an answer scores higher after its own question than after
+its partner's, if answers were swapped between questions.
 """
 
 import math
@@ -17,9 +16,9 @@ import pandas as pd
 
 from anchorscope.figures import (
     figure_data as data,
+    figure_lower,
     figure_notes as notes,
     figure_panel,
-    figure_pathway,
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import Axis
@@ -41,43 +40,47 @@ def title_of(condition: str) -> str:
 
 @as_chart
 def chart(
-    table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, request: Request
+    table: pd.DataFrame,
+    controls: pd.DataFrame,
+    crossing: pd.DataFrame,
+    claims: pd.DataFrame,
+    request: Request,
 ) -> Picture:
-    """Draw the figure of one read-out: a column per model, with rows for ΔP, pathway and truth.
+    """Draw the figure of one read-out: a column per model, with rows for ΔP, AUC and swap share.
 
-    Groups with too few samples (`thin`) are crosses. Lines are narrow and grey without `signal`.
+    Groups with too few samples (`thin`) are crosses. Lines of ΔP are narrow and grey at layers
+    whose probe does not predict.
 
     The arguments are rows of the figure's tables. The upper row shows ΔP under the request's
     `condition`. The rows below, and the claims, do not depend on it. So they are left out under
-    other conditions than the knockout, as they are without rows of `crossing`.
+    other conditions than the knockout. The row of swap shares is left out without rows of
+    `crossing`.
 
     Raises:
         AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
     """
-    data.require(crossing, figure_pathway.NEEDED)
-    data.require(claims, figure_pathway.OF_CLAIMS)
+    needed = (figure_lower.OF_CONTROLS, figure_lower.OF_CROSSING, figure_lower.OF_CLAIMS)
     rows = data.select(table, request.readout)
     rows = data.labelled(rows[rows["condition"] == request.condition], request)
-    swapped, judged = (
-        data.labelled(data.rows_at(each, request.readout), request) for each in (crossing, claims)
-    )
     below, claimed = list[Panel](), list[str]()
     if knockout := request.condition == "knockout":
-        claimed = figure_pathway.verdict(judged)
-        below = figure_pathway.panels(swapped, judged, request.look) if len(swapped) else []
-    shown = figure_pathway.shown(below)
+        aucs, swapped, judged = (
+            data.shown(each, request, columns)
+            for each, columns in zip((controls, crossing, claims), needed, strict=True)
+        )
+        claimed = figure_lower.verdict(judged)
+        below = figure_lower.panels(aucs, swapped, judged, request.look)
+    shown = figure_lower.shown(below)
     return Picture(
         by_model(request),
         draw.paper_series(request.datasets),
-        [delta_panel(curves(rows), say.delta_p_heading(bool(below))), *below],
+        [delta_panel(curves(rows), say.delta_p_heading), *below],
         notes.delta_p_caption(request, rows, request.where, claimed, shown),
         request.title if knockout else title_of(request.condition),
     )
 
 
-def choices(
-    table: pd.DataFrame, crossing: pd.DataFrame, claims: pd.DataFrame, **keywords: Any
-) -> dict[str, Figure]:
+def choices(table: pd.DataFrame, *others: pd.DataFrame, **keywords: Any) -> dict[str, Figure]:
     """Return a dict of condition label → figure, for each condition measured at the read-out.
 
     The knockout comes first, even if not measured. Arguments and errors are the same as in `chart`.
@@ -85,7 +88,7 @@ def choices(
     readout = data.request_of(**keywords).readout
     measured = set(data.at_readout(table, readout)["condition"])
     return {
-        REGISTRY[name].label: chart(table, crossing, claims, condition=name, **keywords)
+        REGISTRY[name].label: chart(table, *others, condition=name, **keywords)
         for name in ("knockout", *REGISTRY)
         if name in measured or name == "knockout"
     }

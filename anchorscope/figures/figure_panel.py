@@ -95,9 +95,9 @@ def legend_key(shared: Encodings) -> alt.Chart:
 def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerChart:
     """Draw rows of `figure_data.in_lines` as bands, lines and markers.
 
-    Without a signal, lines are narrow, grey and without markers. Rows marked `chance` are dotted,
+    Where the probe does not predict, lines are narrow, grey and without markers. Rows marked `chance` are dotted,
     with small hollow markers. Rows marked `thin` are crosses. `weight` multiplies the widths of
-    lines with a signal. Its square multiplies the areas of markers.
+    other lines. Its square multiplies the areas of markers.
     """
     stroke, size = weight * frame.look.line_width, weight**2 * frame.look.marker_size
     every = alt.Chart().encode(frame.x, frame.y)
@@ -114,7 +114,7 @@ def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerCh
         rings = _markers(points.transform_filter("datum.chance"), size)
         views += [fading(beside, 0.65), fading(rings, 0.8)]
         strong, points = (one.transform_filter("!datum.chance") for one in (strong, points))
-    # single points without a signal are hollow and grey, and behind points with a signal
+    # single points whose probe does not predict are hollow and grey, and behind the others
     markers = _markers(points, size).encode(fill=frame.shared.fill, order=alt.Order("predicts:O"))
     grey = faint.mark_line(strokeWidth=THIN * frame.look.line_width)
     line = strong.mark_line(strokeWidth=stroke).encode(strokeDash=frame.shared.dash)
@@ -137,12 +137,12 @@ def _markers(data: alt.Chart, size: float) -> alt.Chart:
 
 
 def claims(
-    rows: pd.DataFrame, frame: Frame, looks: Sequence[str] = ("solid", "dashed")
+    rows: pd.DataFrame, frame: Frame, looks: Sequence[str], at: float
 ) -> alt.LayerChart:
-    """Draw lines with bands, a line at 0, and markers that are filled where a claim holds.
+    """Draw lines with bands, a line `at` a value, and markers that are filled where a claim holds.
 
     Rows have `value`, `low`, `high`, `series`, `marker` and `look`, one of `looks`. Rows that are
-    `banded` have a band, and markers of rows that are `claimed` are filled.
+    `banded` have a band. Solid lines have markers, other lines only where a row is `claimed`.
     """
     look, colour = frame.look, frame.shared.colour
     data = alt.Chart().encode(frame.x, frame.y, color=colour, detail=alt.Detail("quantity:N"))
@@ -153,14 +153,14 @@ def claims(
         )
         for name in looks
     ]
-    solid = data.transform_filter("datum.look === 'solid'")
-    marked = solid.mark_point(size=0.7 * look.marker_size, strokeWidth=1)
+    marked = data.transform_filter("datum.look === 'solid' || datum.claimed")
+    marked = marked.mark_point(size=0.7 * look.marker_size, strokeWidth=1)
     claimed = {"test": "datum.claimed", **cast(dict[str, Any], colour.to_dict())}
     white = alt.FillValue("white", condition=claimed)
     marked = marked.encode(fill=white, shape=alt.Shape("marker:N", scale=None))
     views = [frame.band(data.transform_filter("datum.banded"))]
     views += [fading(one) for one in (*lines, marked)]
-    return frame.panel(rows, [level(0, frame.y), *views, frame.reach(data)])
+    return frame.panel(rows, [level(at, frame.y), *views, frame.reach(data)])
 
 
 def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
@@ -178,7 +178,7 @@ def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 def bars(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Draw bars of `value` at each name of one axis, series side by side, with whiskers.
 
-    Bars without a signal are hollow, and `thin` bars are pale.
+    Bars whose probe does not predict are hollow, and `thin` bars are pale.
     """
     data, along = _side_by_side(frame)
     chosen = alt.when(~SINGLED).then(alt.value(FADED)).when("datum.thin").then(alt.value(0.35))
@@ -196,7 +196,7 @@ def bars(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
 def points(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Draw points of `value` at each name of one axis, series side by side, with whiskers.
 
-    Points without a signal are hollow and grey.
+    Points whose probe does not predict are hollow and grey.
     """
     data, along = _side_by_side(frame)
     grey = frame.shared.grey_unless_predicting

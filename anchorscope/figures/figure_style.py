@@ -48,7 +48,7 @@ MARKERS |= {name: f"M{'L'.join(path.split() * ROUNDS)}Z" for name, path in CORNE
 
 UNPREDICTED = "#bdbdbd"
 THIN = 0.5
-"""Width of lines without a signal, relative to the style's line width."""
+"""Width of lines whose probe does not predict, relative to the style's line width."""
 Figure = alt.ConcatChart
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 
@@ -120,7 +120,7 @@ class Series:
 
 
 NOT_PREDICTING = Series("the probe does not predict", UNPREDICTED, [1, 0], None)
-"""Entry of the legend for lines without a signal, whatever their series."""
+"""Entry of the legend for lines whose probe does not predict, whatever their series."""
 # legend entries of the terms that a probe reads, in every picture of swapped answers
 TERMS = {
     "question": Series("question", ORANGE, [1, 0], "square", line=False),

@@ -11,15 +11,13 @@ import pandas as pd
 
 from anchorscope.figures.figure_view import View
 
-FIGURE = View("", "figures.figure_main:chart", ("", "crossing", "claims"))
+FIGURE = View("", "figures.figure_main:chart", ("", "controls", "crossing", "claims"))
 EVIDENCE = View(
-    "Evidence: what the probes know, and what flips them",
+    "Evidence: gold and wrong answers swapped, and what flips the probes",
     "experiments.knockout.figure_evidence:evidence_chart",
-    ("controls", ""),
+    ("controls", "crossing", ""),
 )
-"""The picture of AUCs and flips in the main run."""
-READOUTS = View("ΔP at every read-out", "figures.figure_readouts:readouts_chart", ("",))
-"""The picture of ΔP at every read-out, if there are several."""
+"""The picture of swap shares and flips in the main run."""
 
 
 def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
@@ -31,8 +29,6 @@ def pictures(readouts: Mapping[str, str]) -> dict[str, View]:
     from anchorscope.experiments.registry import EXPERIMENTS
 
     found = {"": FIGURE, "evidence": EVIDENCE}
-    if len(readouts) > 1:
-        found["readouts"] = READOUTS
     found |= dict.fromkeys(readouts.values(), FIGURE)
     for experiment in EXPERIMENTS.values():
         found |= experiment.pictures

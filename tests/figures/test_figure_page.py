@@ -38,8 +38,9 @@ def table() -> pd.DataFrame:
 @lru_cache
 def figures() -> dict[str, Figure]:
     """The figure of each condition at one of the read-outs."""
+    at = {"site": READOUTS[3][0], "position": READOUTS[3][1]}
     swapped = (made(MODELS, TWO, LAYERS, [READOUTS[3]]) for made in (crossing_of, claims_of))
-    return choices(table(), *swapped, **LOOKS)
+    return choices(table(), controls_of(MODELS, TWO, LAYERS).assign(**at), *swapped, **LOOKS)
 
 
 def test_every_condition_measured_can_be_chosen_and_draws_its_own_numbers() -> None:
@@ -82,7 +83,7 @@ def test_a_reader_switches_points_and_singles_out(tmp_path: Path) -> None:
         page.set_default_timeout(20_000)
         page.evaluate("window.drawn.then(() => 0)")
         words = page.locator("#figure text")
-        assert words.filter(has_text="Pair term (logits)").count() == 2 * len(MODELS)
+        assert words.filter(has_text="higher after their").count() == 2 * len(MODELS)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.select_option("#switch select", label=REGISTRY["random"].label)
         words.filter(has_text=title_of("random")).wait_for()

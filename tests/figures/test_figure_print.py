@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import vl_convert
-from figure_tables import CHECKED, DATASETS, MODELS, claims_of, crossing_of, curve_of
+from figure_tables import CHECKED, DATASETS, MODELS, claims_of, controls_of, crossing_of, curve_of
 
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
 from anchorscope.figures.figure_main import chart
@@ -16,7 +16,7 @@ from anchorscope.figures.figure_style import style_of
 def draw(
     layers: int = 4, models: Any = MODELS, datasets: Any = DATASETS[:2], **looks: Any
 ) -> dict[str, Any]:
-    tables = [made(models, datasets, layers) for made in (curve_of, crossing_of, claims_of)]
+    tables = [made(models, datasets, layers) for made in (curve_of, controls_of, crossing_of, claims_of)]
     figure = chart(*tables, title="T", panels=models, datasets=datasets, **looks)
     return figure.to_dict(validate=CHECKED)
 

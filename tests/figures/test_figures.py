@@ -13,24 +13,22 @@ import pandas as pd
 import pytest
 from figure_tables import (
     CHECKED,
-    READOUTS,
     caption,
     claims_of,
+    controls_of,
     crossing_of,
     curve_of,
     details,
     drawing,
     judged,
     points,
-    uncounted,
     views,
 )
 
+from anchorscope.figures import figure_lower
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart
-from anchorscope.figures.figure_readouts import readouts_chart
-from anchorscope.figures.figure_style import NO_SIGNAL, style_of
-from anchorscope.passes.partners import LEAST_GOLD
+from anchorscope.figures.figure_style import UNPREDICTED, style_of
 from anchorscope.statements import say
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -43,12 +41,18 @@ LAST = (9, 11)
 
 
 NOT_CROSSED = crossing_of(LLAMA[:1], DATASETS[:1], 4).head(0)
+NO_CONTROLS = controls_of(LLAMA[:1], DATASETS[:1], 4).head(0)
 NO_CLAIMS = claims_of(LLAMA[:1], DATASETS[:1], 4).head(0)
 
 
 def table_of() -> pd.DataFrame:
     """Two models of different depths on four datasets."""
     return _both(curve_of)
+
+
+def controlled() -> pd.DataFrame:
+    """AUCs of the same cells."""
+    return _both(controls_of)
 
 
 def crossed() -> pd.DataFrame:
@@ -76,7 +80,9 @@ def draw(
     if told is None:
         told = NO_CLAIMS if crossing is NOT_CROSSED else claims()
     settings = {"title": "ΔP under attention knockout", "panels": LLAMA, "datasets": DATASETS}
-    return chart(table, crossing, told, **(settings | kwargs)).to_dict(validate=CHECKED)
+    return chart(table, controlled(), crossing, told, **(settings | kwargs)).to_dict(
+        validate=CHECKED
+    )
 
 
 @lru_cache
@@ -90,13 +96,13 @@ def columns(spec: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def line_of(panel: dict[str, Any]) -> dict[str, Any]:
-    """Encodings of a panel's line, or of its line with a signal."""
+    """Encodings of a panel's line, or of its line that is not grey."""
     return next(view for view in views(panel, "line") if not faint(view))["encoding"]
 
 
 def faint(view: dict[str, Any]) -> bool:
-    """Whether a line is the grey one of layers without a signal."""
-    return view["encoding"]["color"].get("value") == NO_SIGNAL
+    """Whether a line is the grey one of layers whose probe does not predict."""
+    return view["encoding"]["color"].get("value") == UNPREDICTED
 
 
 def note_of(panel: dict[str, Any]) -> str:
@@ -135,7 +141,7 @@ def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
 
 def test_lines_and_bands_are_the_tables_knockout_rows() -> None:
     table, spec = table_of(), usual()
-    (panel,) = columns(spec)[0]
+    panel = columns(spec)[0][0]
     drawn = pd.DataFrame(points(spec, panel))
     wanted = table.query("model == 'llama-3.2-1b' and condition == 'knockout' and anchor != 'all'")
     for name, column in (("value", "delta_p"), ("low", "ci_low"), ("high", "ci_high")):
@@ -177,22 +183,22 @@ def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> Non
 
 
 @pytest.mark.parametrize("no", [False, "False", 0], ids=["bool", "text", "number"])
-def test_layers_without_signal_are_thin_and_grey(no: Any) -> None:
-    table = table_of().astype({"signal": object})
+def test_layers_whose_probe_does_not_predict_are_thin_and_grey(no: Any) -> None:
+    table = table_of().astype({"predicts": object})
     weak = (table["model"] == "llama-3.2-3b") & (table["dataset"] == "hotpotqa")
-    table.loc[weak & table["layer"].isin([0, 1, 2, 9]), "signal"] = no
+    table.loc[weak & table["layer"].isin([0, 1, 2, 9]), "predicts"] = no
     spec = draw(table)
-    for index, (part,) in enumerate(columns(spec)):
+    for index, (part, *_) in enumerate(columns(spec)):
         rows = points(spec, part)
-        grey = {(row["dataset"], row["layer"]) for row in rows if not row["signal"]}
+        grey = {(row["dataset"], row["layer"]) for row in rows if not row["predicts"]}
         assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
-        assert not any(row["mark"] or row["strong"] for row in rows if not row["signal"])
+        assert not any(row["mark"] or row["strong"] for row in rows if not row["predicts"])
         assert any(map(faint, views(part, "line")))
-    assert say.no_conclusion in details(spec)
-    assert "Thin grey: layers without a signal." in caption(spec)
+    assert say.weak_layers in details(spec)
+    assert say.grey in caption(spec)
 
 
-PATHWAY = {
+SWAPS = {
     "nothing blocked": "",
     "exact question tokens blocked": "_knockout",
     "all other question tokens blocked": "_rest",
@@ -200,105 +206,70 @@ PATHWAY = {
 """What is blocked → the end of the quantity's name."""
 
 
-def test_the_pair_term_stands_beside_that_with_tokens_blocked_of_the_pairs_that_count() -> None:
+def test_the_share_of_swaps_stands_beside_those_with_tokens_blocked() -> None:
     spec = draw(table_of(), crossed())
-    terms = {f"right answers, {cut}": f"through_right{end}" for cut, end in PATHWAY.items()}
-    for (_, panel, _), (model, _), last in zip(columns(spec), LLAMA, LAST, strict=True):
+    terms = {f"right answers, {cut}": f"share_right{end}" for cut, end in SWAPS.items()}
+    for (*_, panel), (model, _), last in zip(columns(spec), LLAMA, LAST, strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = crossed()[lambda table, model=model: table["model"] == model]
         assert set(rows["quantity"]) == set(terms)
-        _same(rows, own, terms)
-        clean = rows["quantity"] == "right answers, nothing blocked"
-        assert (rows["claimed"] == (clean & (rows["layer"] == last - 2))).all()
+        _same(rows, own, terms, 100)
+        made = {"right answers, nothing blocked", "right answers, exact question tokens blocked"}
+        claims_here = rows["quantity"].isin(made) & (rows["layer"] == last - 2)
+        assert (rows["claimed"] == claims_here).all(), "comparison, and through E_Q"
         assert (rows["banded"] == (rows["look"] != "dotted")).all()
         low, high = line_of(panel)["y"]["scale"]["domain"]
-        assert low <= 0 < rows["high"].max() <= high
+        assert low <= 40 and rows["high"].max() <= high
+        clean = rows["quantity"] == "right answers, nothing blocked"
+        terms_here = own[own["quantity"] == "pair_right"]["estimate"]
+        assert sorted(rows["pair"][clean]) == pytest.approx(sorted(terms_here), abs=1e-3)
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
-    for claim in ("interaction", "own answer", "through the exact tokens"):
-        assert f"{claim} in 8 of 8" in caption(spec)
+    assert "Filled markers at the headline layer" in caption(spec)
+    assert "Swaps: 210 to 213 pairs of right answers." in caption(spec)
 
 
-def _same(rows: pd.DataFrame, table: pd.DataFrame, terms: dict[str, str]) -> None:
+def _same(
+    rows: pd.DataFrame, table: pd.DataFrame, terms: dict[str, str], factor: float = 1
+) -> None:
     """Lines of these names are the table's quantities, with their intervals and numbers."""
     for name, quantity in terms.items():
         got, known = rows[rows["quantity"] == name], table[table["quantity"] == quantity]
-        columns = {"value": "estimate", "low": "ci_low", "high": "ci_high", "n": "n"}
-        for drawn, column in columns.items():
-            assert sorted(got[drawn]) == pytest.approx(sorted(known[column]), abs=1e-3)
+        for drawn, column in {"value": "estimate", "low": "ci_low", "high": "ci_high"}.items():
+            assert sorted(got[drawn]) == pytest.approx(sorted(factor * known[column]), abs=1e-3)
+        assert sorted(got["n"]) == sorted(known["n"])
 
 
-def test_where_no_pairs_count_a_cell_has_only_the_solid_line_of_all_pairs() -> None:
-    crossing = crossed()
-    counted = crossing["dataset"] == "popqa"
-    told = judged(claims(), "by design", "through_eq")
-    spec = draw(
-        table_of(),
-        pd.concat([crossing[counted], uncounted(crossing[~counted])]),
-        judged(told, "no", "interaction", dataset="nq"),
-    )
-    for (_, panel, _), (model, _) in zip(columns(spec), LLAMA, strict=True):
+def test_the_auc_of_the_probe_stands_beside_those_of_the_prompts_end_and_of_text() -> None:
+    spec = draw(table_of(), crossed(), judged(claims(), "no", "signal", dataset="nq"))
+    for (_, panel, _), (model, _), last in zip(columns(spec), LLAMA, LAST, strict=True):
         rows = pd.DataFrame(points(spec, panel))
-        few = rows["dataset"] != "PopQA"
-        assert set(rows["look"][~few]) == {"solid", "dashed", "dotted"}
-        assert set(rows["look"][few]) == {"solid"}
-        own = crossing[~counted & (crossing["model"] == model)]
-        _same(rows[few], own, {"right answers, nothing blocked": "pair_right"})
-        # a filled marker of all pairs says that they are compared, not what they pass through
-        assert set(rows["dataset"][few & rows["claimed"]]) == {"TriviaQA", "HotpotQA"}
-    assert "Cannot be judged: through the exact tokens." in caption(spec)
-
-
-def test_gold_answers_stand_beside_own_wrong_ones_and_are_filled_where_truth_is_claimed() -> None:
-    crossing = crossed()
-    spec = draw(table_of(), crossing, judged(claims(), "no", "truth", dataset="nq"))
-    for (*_, panel), (model, _), last in zip(columns(spec), LLAMA, LAST, strict=True):
-        rows = pd.DataFrame(points(spec, panel))
-        own = crossing[crossing["model"] == model]
-        _same(rows, own, {"gold answers": "pair_gold", "own wrong answers": "pair_wrong"})
+        own = controlled()[lambda table, model=model: table["model"] == model]
+        for (column, _), name in zip(figure_lower.AUCS.items(), rows_of_auc(), strict=True):
+            got = rows["value"][rows["quantity"] == name]
+            assert sorted(got) == pytest.approx(sorted(own[column]), abs=1e-3)
         claimed = rows[rows["claimed"]]
         assert set(claimed["dataset"]) == {"PopQA", "TriviaQA", "HotpotQA"}
-        assert set(claimed["layer"]) == {last - 2} and set(claimed["quantity"]) == {"gold answers"}
-    assert ", truth in 6 of 8" in caption(spec)
+        assert set(claimed["layer"]) == {last - 2} and set(claimed["quantity"]) == {"probe"}
 
 
-def test_with_few_right_answers_the_middle_row_is_of_wrong_ones_and_says_so() -> None:
-    crossing, cell = crossed(), {"dataset": "nq", "model": "llama-3.2-3b"}
-    few = (crossing["dataset"] == "nq") & (crossing["model"] == "llama-3.2-3b")
-    crossing.loc[few & (crossing["quantity"] == "pair_right"), "n"] = 2
-    told = judged(claims(), "too few", "through_eq", **cell)
-    spec = draw(table_of(), crossing, judged(told, "not measured", "truth", **cell))
-    middle = pd.DataFrame(points(spec, columns(spec)[1][1]))
-    wrong = middle[middle["quantity"].str.startswith("wrong answers")]
-    assert set(wrong["dataset"]) == {"NQ"} and set(wrong["n"]) == {160}
-    assert set(middle["dataset"][middle["quantity"].str.startswith("right answers")]) == {
-        "PopQA", "TriviaQA", "HotpotQA",
-    }  # fmt: skip
-    counted = "through the exact tokens in 7 of 7, truth in 7 of 7. "
-    assert counted + "Filled marker: a claim holds for this line. " in caption(spec)
-    pairs = "Pairs per line: 160 to 173 in the middle row, 150 to 190 in the lower row."
-    assert pairs in caption(spec)
-    words = json.dumps(spec).replace('", "', " ")  # a heading is a list of lines
-    assert "1 of 8 cells shows wrong answers, because pairs of right ones are too few." in words
-    pairs = crossing["quantity"].isin(["pair_right", "pair_wrong"])
-    crossing.loc[~few & pairs, "n"] = 2  # no other cell draws anything
-    words = json.dumps(draw(table_of(), crossing)).replace('", "', " ")
-    assert "Too few pairs of right answers, so this row shows wrong answers." in words
+def rows_of_auc() -> list[str]:
+    """Names of the lines of AUC, in the order of their columns."""
+    return [name for name, _ in figure_lower.AUCS.values()]
 
 
 @pytest.mark.parametrize(("datasets", "said"), [(DATASETS[:1], ""), (DATASETS, "at most ")])
 def test_a_panel_without_enough_pairs_says_how_many_there_are(datasets: Any, said: str) -> None:
     few = crossed().assign(n=3)
     few = few[few["dataset"].isin([key for key, _ in datasets])]
-    for _, pathway, truth in columns(draw(table_of(), few, datasets=datasets)):
-        assert note_of(pathway) == f"{said}3 right and 3 wrong pairs, 10 needed"
-        assert note_of(truth) == f"{said}3 gold pairs, {LEAST_GOLD} needed"
+    for *_, swaps in columns(draw(table_of(), few, datasets=datasets)):
+        assert note_of(swaps) == f"{said}3 pairs of right answers, 10 needed"
 
 
 def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: Path) -> None:
     odd = '</script><img src=x onerror=alert(1)> & "it\'s" `${x}` {y} ∆ 问'
     table = curve_of([("m", odd)], [("d", odd)], 4)
     looks: Any = {"title": odd, "panels": [("m", odd)], "datasets": [("d", odd)]}
-    paths = save({"": chart(table, NOT_CROSSED, NO_CLAIMS, **looks)}, tmp_path / "f")
+    paths = save({"": chart(table, NO_CONTROLS, NOT_CROSSED, NO_CLAIMS, **looks)}, tmp_path / "f")
     assert [p.name for p in paths] == "f.vl.json f.html f.svg f.pdf f.png".split()
     assert sorted(tmp_path.iterdir()) == sorted(paths)
     spec, page, svg, pdf, png = (p.read_bytes() for p in paths)
@@ -310,7 +281,7 @@ def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: P
     outside = outside.replace(b'<link rel="icon" href="data:,">', b"")
     assert b"<img" not in outside and not re.search(rb'(src|href)="|https?:', outside)
     assert b"default-src 'none'" in page and b"unsafe-eval" not in outside
-    again = chart(table.sample(frac=1, random_state=1), NOT_CROSSED, NO_CLAIMS, **looks).to_dict()
+    again = chart(table.sample(frac=1, random_state=1), NO_CONTROLS, NOT_CROSSED, NO_CLAIMS, **looks).to_dict()
     assert again == json.loads(spec) and " ".join(again["title"]["text"]) == odd
 
 
@@ -325,8 +296,8 @@ def test_unknown_readout_column_and_style_are_refused_by_name() -> None:
     table = table_of()
     with pytest.raises(AnchorscopeError, match=r"attn/final\n.*the table holds: mlp/final"):
         draw(table, readout=("attn", "final"))
-    with pytest.raises(AnchorscopeError, match="lacks the columns share, signal"):
-        draw(table.drop(columns=["share", "signal"]))
+    with pytest.raises(AnchorscopeError, match="lacks the columns share, predicts"):
+        draw(table.drop(columns=["share", "predicts"]))
     with pytest.raises(AnchorscopeError, match=r"(?s)widht.*width"):
         draw(table, style={"widht": 3})
     with pytest.raises(AnchorscopeError, match=r"(?s)dark.*paper"):
@@ -346,23 +317,3 @@ def test_settings_of_the_chart_override_their_theme_and_change_looks_alone() -> 
     assert style_of(look.chart.model_dump(mode="json")) == look, "as a rule's parameters hand it on"
     paper = draw(table_of(), style=look)
     assert "title" not in paper and paper["datasets"] == usual()["datasets"]
-
-
-MODEL, ALPHA = [("m", "Model at home")], [("a", "Alpha")]
-
-
-def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> None:
-    some = READOUTS[:4]
-    curve = curve_of(MODEL, ALPHA, 3, some)
-    curve.loc[curve["site"] == "attn", ["signal", "cell_signal"]] = False
-    spec = readouts_chart(curve, title="T", panels=MODEL, datasets=ALPHA).to_dict()
-    titles = [cell["vconcat"][0]["title"] for cell in spec["concat"]]
-    assert [one["text"] for one in titles] == [f"{site}/{at}" for site, at in READOUTS[:6]]
-    for cell, (site, position) in zip(spec["concat"], some, strict=False):
-        here = curve[(curve["site"] == site) & (curve["position"] == position)]
-        wanted = here[(here["condition"] == "knockout") & (here["anchor"] != "all")]
-        got = [row["value"] for row in points(spec, cell["vconcat"][0])]
-        assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
-    ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in spec["concat"]}
-    assert len(ranges) == 1
-    assert details(spec).endswith("Model at home at mlp/last_answer on Alpha.")

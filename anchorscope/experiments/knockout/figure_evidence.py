@@ -1,6 +1,6 @@
-"""The picture `evidence`: AUC of probes and text models, and flips, per cell and layer."""
+"""The picture `evidence`: swap shares of gold and wrong answers, and flips, per cell and layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 
 import pandas as pd
@@ -12,20 +12,17 @@ from anchorscope.figures import (
     figure_panel,
     figure_style as draw,
 )
-from anchorscope.figures.figure_axis import auc_axis, axis_of
+from anchorscope.figures.figure_axis import axis_around, axis_of
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.figure_style import Series
+from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.statements import say
 
-AUCS = {
-    "probe_auc": Series("AUC: probe", draw.INK, [1, 0], "circle"),
-    "prompt_end_auc": Series("AUC: before the answer", draw.GREEN, draw.DOTTED, "diamond"),
-    "floor_auc": Series("AUC: hardest text model", draw.INK, [9, 3, 2, 3], None),
-    "auc_knockout": Series("AUC: under the knockout", draw.BLUE, [6, 4], "triangle-down"),
+SWAPS = {
+    "share_gold": Series("Swaps: gold answers", draw.INK, [1, 0], "circle"),
+    "share_wrong": Series("Swaps: wrong answers", draw.GREEN, [6, 4], "triangle-down"),
 }
-"""Column → its line."""
-NOT_OF_THE_PROBE = ("prompt_end_auc", "floor_auc")
-"""Lines that keep their colour where the read-out's probe does not predict."""
+"""Quantity of `crossing` → its line."""
 LOOKS: Sequence[tuple[str, Sequence[float], str]] = (
     (draw.BLUE, [1, 0], "circle"),
     (draw.ORANGE, draw.DOTTED, "square"),
@@ -37,9 +34,10 @@ LOOKS: Sequence[tuple[str, Sequence[float], str]] = (
 """Colour, dash and marker of the lines of flips, in the order of `controls.flipping`."""
 KEYS = ["model", "dataset", "site", "position", "layer"]
 OF_CURVE = ["n", "predicts"]
-AUC_HEADING = "How well right and wrong answers are told apart"
+OF_CROSSING = [*KEYS, "quantity", "estimate", "ci_low", "ci_high", "n", "headline"]
+SWAPS_HEADING = "Answers to wrongly answered questions that score higher after their own question"
 FLIPS_HEADING = "Samples whose predicted class flips when the tokens in the legend are blocked"
-TIPS = draw.LAYER | {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
+TIPS = draw.LAYER | {"series": ("line", ""), "value": ("%", ".1f"), **draw.INTERVAL}
 
 
 def flips() -> dict[str, Series]:
@@ -49,15 +47,18 @@ def flips() -> dict[str, Series]:
 
 
 @as_chart
-def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -> Picture:
+def evidence_chart(
+    table: pd.DataFrame, crossing: pd.DataFrame, curve: pd.DataFrame, request: Request
+) -> Picture:
     """Draw two small panels for each cell, models below one another, datasets side by side.
 
-    The upper panel shows the AUCs of the probe (clean, and under the knockout), of the probe at
-    `prompt_end`, and of the hardest text model. The lower panel shows the share of samples that
-    flip under the knockout, after the partner's question, and with other tokens blocked. Columns
-    without numbers have no line. Where it does not predict, lines outside `NOT_OF_THE_PROBE` are thin grey.
+    The upper panel shows the swap shares of gold answers and of wrong answers, with nothing
+    blocked. The lower panel shows the share of samples that flip under the knockout, after
+    the partner's question, and with other tokens blocked. Columns without numbers have no line.
+    Flips are thin grey lines where the probe does not predict.
 
-    `table` is `<figure>.controls.csv`, and `curve` is `<figure>.csv`.
+    `table` is `<figure>.controls.csv`, `crossing` is `<figure>.crossing.csv`, and `curve` is
+    `<figure>.csv`.
 
     Raises:
         AnchorscopeError: Columns are missing.
@@ -67,41 +68,49 @@ def evidence_chart(table: pd.DataFrame, curve: pd.DataFrame, request: Request) -
     known = data.labelled(everyone[[*KEYS, *OF_CURVE]].drop_duplicates(KEYS), request)
     drawn = table.filter(["model", "dataset", *controls.columns()])
     rows = data.shown(drawn, request, [*controls.AUCS]).merge(known, how="left", on=KEYS)
-    shown = AUCS | flips()
-    series = [one for name, one in shown.items() if name in rows and rows[name].notna().any()]
-    aucs, shares = _lines(rows, AUCS, 1), _lines(rows, flips(), 100)
+    swaps = swap_lines(data.shown(crossing, request, OF_CROSSING))
+    shares = _lines([(rows, name, series) for name, series in flips().items()])
+    series = [
+        one
+        for one in (SWAPS | flips()).values()
+        if one.name in {*swaps["series"], *shares["series"]}
+    ]
     panels = [
-        Panel(lines, axis, TIPS, heading=heading, under=figure_panel.headlines)
-        for lines, axis, heading in (
-            (aucs, auc_axis(aucs, least=0.5), AUC_HEADING),
-            (shares, axis_of(shares, "Flips (%)", 20, 10), FLIPS_HEADING),
+        Panel(lines, axis, TIPS, heading=heading, under=figure_panel.headlines, note=note)
+        for lines, axis, heading, note in (
+            (swaps, axis_around(swaps, "Swap share (%)", 50, 10), SWAPS_HEADING, say.too_few_pairs),
+            (shares, axis_of(shares, "Flips (%)", 20, 10), FLIPS_HEADING, "not measured"),
         )
     ]
     return Picture(by_cell(request), series, panels, _caption(rows, request))
 
 
-def _lines(rows: pd.DataFrame, lines: Mapping[str, Series], factor: float) -> pd.DataFrame:
-    """Return the rows of a panel. Points of a line are marked only if the line has a marker."""
-    parts = []
-    for number, (name, series) in enumerate(lines.items()):
-        ends = "auc" if name == "probe_auc" else "no band"
+def swap_lines(crossing: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of swap shares. Quantities with too few pairs have none."""
+    enough = crossing[crossing["n"] >= LEAST_PAIRS].rename(columns={"estimate": "ci"})
+    return _lines(
+        [(enough[enough["quantity"] == name], "ci", series) for name, series in SWAPS.items()]
+    )
+
+
+def _lines(parts: Sequence[tuple[pd.DataFrame, str, Series]]) -> pd.DataFrame:
+    """Return the rows of a panel, from the rows, the column and the series of each line."""
+    lines = []
+    for number, (rows, column, series) in enumerate(parts):
         look = {"series": series.name, "marker": series.marker, "offset": number}
-        part = data.numbered(rows, name, factor, n="n", ends=ends, **look)
-        parts.append(part.assign(predicts=part["predicts"] | (name in NOT_OF_THE_PROBE)))
-    drawn = data.in_lines(pd.concat(parts), numbers=["headline"])
-    return drawn.assign(mark=drawn["mark"] & drawn["marker"].notna())
+        lines.append(data.numbered(rows, column, 100, n="n", **look))
+    return data.in_lines(pd.concat(lines), numbers=["headline"])
 
 
 def _caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Write the caption: the read-out, n, and the remark that flips support no claim."""
+    """Write the caption: the read-out, n, and the remark that no claim rests on the picture."""
     sizes = rows.groupby(["model", "dataset"])["n"].max()
     return notes.caption(
         request,
         rows,
         request.where,
         f"{say.size(sizes, 'samples per cell')}; vertical line: headline layer; band: "
-        f"{say.level(request.level)} interval of the probe's AUC",
-        ["Flips are descriptive and support no claim."],
-        [say.intervals(request.level, say.fixed)],
+        f"{say.level(request.level)} interval",
+        ["Both rows are descriptive and support no claim.", say.gold_is_no_truth],
         intervals="",
     )
