@@ -91,10 +91,7 @@ EXAMPLES: dict[str, Examples] = {
          "shown: comparison (wrong answers), through the exact tokens.\nCannot be judged: "
          "signal."),
     ],
-    "pairs_shown": [
-        (([201, 205], [170]), "Pairs per line: 201 to 205 in the middle row, 170 in the lower "
-         "row.")
-    ],
+    "pairs_shown": [(([201, 205],), "Swaps: 201 to 205 pairs of right answers.")],
     "too_small": [
         ((540, "rows", 0.11, 2500, 0.8), "If half of the 540 answers are right, a "
                                          "signal is detectable (80 % power) only if the probe's "
@@ -126,27 +123,9 @@ EXAMPLES: dict[str, Examples] = {
         ((0.002, [("refusal", 2)]), "Non-answers left out: less than 1 % of the responses "
          "(refusal 2)."),
     ],
-    "delta_p_heading": [
-        ((True,), "This row proves nothing on its own: pure noise can give the same picture. "
-         "Read the rows below."),
-        ((False,), "This row proves nothing on its own: pure noise can give the same picture."),
-    ],
-    "pathway_heading": [
-        (([("solid", "nothing blocked"), ("dashed", "all blocked")], 0, 4), "This row can show "
-         "that the probe compares answer and question, not that it reads truth. Solid: nothing "
-         "blocked; dashed: all blocked."),
-        (([("solid", "nothing blocked")], 1, 4), "This row can show that the probe compares "
-                                                 "answer and question, not that it reads truth. 1 "
-                                                 "of 4 cells shows wrong answers, because pairs "
-                                                 "of right ones are too few."),
-        (([("solid", "nothing blocked")], 2, 2), "Too few pairs of right answers, so this row "
-                                                 "shows wrong answers. It can show that these "
-                                                 "score higher after their own questions, not "
-                                                 "that the probe reads truth."),
-    ],
     "pairs_missing": [
-        (({"gold": 4}, 9, 1), "4 gold pairs, 9 needed"),
-        (({"right": 4, "wrong": 8}, 9, 2), "at most 4 right and 8 wrong pairs, 9 needed"),
+        ((4, 9, 1), "4 pairs of right answers, 9 needed"),
+        ((4, 9, 2), "at most 4 pairs of right answers, 9 needed"),
     ],
     "methods_by_cells": [
         (([(2, ["Probe", "Text"]), (1, ["Output"])], 2),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures.figure_style import Style
+from anchorscope.figures.figure_style import Style, wrapped
 
 Ticks = tuple[tuple[float, float], Sequence[float] | None]
 """Ends of an axis, and places of its labels. If the places are None, Vega chooses them."""
@@ -86,7 +86,8 @@ def x_channel(axis: Axis, *, title: bool = True, labels: bool = True) -> alt.X:
 
 def y_channel(axis: Axis, look: Style, *, labels: bool = True) -> alt.Y:
     """Return the y channel of a panel. A number axis without labels takes no room."""
-    shown: dict[str, Any] = {"title": axis.title if labels else None, "ticks": labels}
+    title = wrapped(axis.title, look.panel_height, 0.5 * look.label_size) if axis.title else None
+    shown: dict[str, Any] = {"title": title if labels else None, "ticks": labels}
     if axis.names is not None:
         shown |= {"labels": labels, "grid": axis.grid}
     else:

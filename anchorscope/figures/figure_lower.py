@@ -29,7 +29,7 @@ AUCS |= {"floor_auc": (TEXT, "dotted")}
 ARMS = {"": "solid", "_knockout": "dashed", "_rest": "dotted"}
 """End of a quantity's name → look of its line."""
 CHANCE = 0.5
-SHARE_TITLE = "answers that score higher after their own question (%)"
+SHARE_TITLE = "Answers that score higher after their own question (%)"
 AUC_TIPS = LAYER | {"quantity": ("line", ""), "value": ("AUC", ".3f")} | INTERVAL
 SHARE_TIPS = LAYER | {"quantity": ("answers", ""), "value": ("share (%)", ".1f")} | INTERVAL
 SHARE_TIPS |= {"pair": ("pair term (logits)", ".2f")}

@@ -83,7 +83,7 @@ def test_a_reader_switches_points_and_singles_out(tmp_path: Path) -> None:
         page.set_default_timeout(20_000)
         page.evaluate("window.drawn.then(() => 0)")
         words = page.locator("#figure text")
-        assert words.filter(has_text="higher after their").count() == 2 * len(MODELS)
+        assert words.filter(has_text="higher after their").count() == len(MODELS)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.select_option("#switch select", label=REGISTRY["random"].label)
         words.filter(has_text=title_of("random")).wait_for()
