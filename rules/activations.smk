@@ -20,6 +20,7 @@ rule activations:
         **jobs.place(),
         **jobs.asks("passes", "activations"),
     params:
+        **CHOICE,
         method=METHOD["activations"],
         dtype=lambda w: cfg.models[w.model].dtype,
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),

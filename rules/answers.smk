@@ -21,6 +21,7 @@ rule answers:
         **jobs.place(),
         **jobs.asks("passes", "answers"),
     params:
+        **CHOICE,
         method=METHOD["answers"],
         style=lambda w: cfg.models[w.model].prompt,
         dtype=lambda w: cfg.models[w.model].dtype,

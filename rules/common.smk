@@ -80,6 +80,10 @@ def passing(product):
     return product if cfg.keep_activations else temp(product)
 
 
+# Only if answers are chosen at all, so that answers of runs without a choice stay up to date.
+CHOICE = {"choice": lambda w: cfg.choice_of(w.dataset)} if cfg.chooses else {}
+
+
 def taught(wildcards):
     """Return the files of questions that a model learns. Files of worlds never trigger training."""
     tables = {

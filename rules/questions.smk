@@ -2,8 +2,8 @@
 # Prompts: the text that a model gets, with the exact question tokens (E_Q) as character spans.
 #
 # in:  the hub, or the rows under `local:`; the tokenizer for chat templates
-# out: results/data/<dataset>.parquet            the sampled questions
-#      results/data/<dataset>.few_shot.parquet   rows outside the sample, for few-shot examples
+# out: results/data/<dataset>.parquet            the pool of questions
+#      results/data/<dataset>.few_shot.parquet   rows outside the pool, for few-shot examples
 #      results/prompts/<model>/<dataset>.parquet
 
 
@@ -28,9 +28,9 @@ rule dataset:
         "../envs/base.yaml"
     params:
         method=METHOD["dataset"],
-        dataset=lambda w: cfg.datasets[w.dataset].numbers(),
+        dataset=lambda w: cfg.datasets[w.dataset].numbers("pool_size"),
         local=lambda w: cfg.local_of(w.dataset),
-        sample_size=lambda w: cfg.sample_size_of(w.dataset),
+        sample_size=lambda w: cfg.pool_size_of(w.dataset),
         hold_back=lambda w: cfg.shows_examples(w.dataset),
         on_disk=paths.rows_on_disk,
         seed=cfg.seed,
@@ -62,7 +62,7 @@ rule prompts:
         anchors=lambda w: paths.study(w).anchors,
         finder=lambda w: paths.study(w).finder,
         examples=cfg.generation.few_shot_examples,
-        limit=cfg.limit,
+        limit=lambda w: cfg.asked_of(w.dataset),
         seed=cfg.seed,
     message:
         "prompts for {wildcards.model} on {wildcards.dataset}: finding the exact question tokens"

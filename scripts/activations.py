@@ -8,6 +8,7 @@ with stage(snakemake):
     from anchorscope.models.vocabulary import check_tokens
     from anchorscope.passes import activations
     from anchorscope.probes import fitting
+    from anchorscope.questions.pool import Choice
     from anchorscope.workflow import jobs
 
     path, chosen = snakemake.input.answers, snakemake.params
@@ -18,7 +19,12 @@ with stage(snakemake):
     # them. So changes to the other settings need no new passes.
     probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
     planned = fitting.plan_passes(
-        loaded, answers, path, conditions=chosen.conditions, probe=fitting.ProbeSettings(**probe)
+        loaded,
+        answers,
+        path,
+        conditions=chosen.conditions,
+        probe=fitting.ProbeSettings(**probe),
+        choice=Choice(**choice) if (choice := chosen.get("choice")) else None,
     )
     product = snakemake.output.activations
     device = loaded.device.type

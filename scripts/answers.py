@@ -8,6 +8,7 @@ from anchorscope.workflow.stage import log, stage
 
 with stage(snakemake):
     from anchorscope.models.answers import Settings, answer
+    from anchorscope.questions.pool import Choice
     from anchorscope.statements import hopeless
     from anchorscope.workflow import jobs
 
@@ -17,8 +18,12 @@ with stage(snakemake):
     settings = Settings(**{name: chosen[name] for name in names})
     tables = [read_parquet(snakemake.input[name]) for name in ("prompts", "questions")]
     device = loaded.device.type
-    waits = partial.folder_for(snakemake, product, device, asdict(settings))
-    answers, counts = answer(*tables, loaded, settings, keep=waits)
+    # The signature of a batch shows its prompts. So more questions leave old batches valid.
+    of_model = provenance.read(snakemake.input.model)["identity"]
+    how = [chosen.method, chosen.dtype, chosen.batch_tokens, asdict(settings)]
+    waits = partial.folder_for(snakemake, product, device, how, of_model)
+    chosen_from = Choice(**choice) if (choice := chosen.get("choice")) else None
+    answers, counts = answer(*tables, loaded, settings, keep=waits, choice=chosen_from)
     write_parquet(answers, product)
     partial.settle(waits)
     if sentence := hopeless(answers.loc[answers["dropped"].isna(), "label"]):

@@ -321,7 +321,8 @@ class Dataset(Section):
     fields: Fields | None = key(None, "Required with `hub` and `local`.")
     few_shot: FewShot = Field(default_factory=lambda: FewShot(rows="outside"))
     """Source of the worked examples."""
-    sample_size: Count | None = key(None, "Questions to sample; null: the global `sample_size`.")
+    sample_size: Count | None = key(None, "As the global `sample_size`; null: the same.")
+    pool_size: Count | None = key(None, "As the global `pool_size`; null: the same.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

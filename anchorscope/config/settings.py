@@ -1,5 +1,6 @@
 """All keys of the config with their types, defaults and meanings, as in the reference page."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +33,8 @@ from anchorscope.config.sections import (
 from anchorscope.storage.identity import identity
 from anchorscope.styles import STYLES
 
+ASKED_PER_SAMPLE = 5
+"""Questions in the pool for each sample, unless `pool_size` is set."""
 BATCH_TOKENS, GPU_BATCH_TOKENS = 8192, 98_304
 """Default maximum size of a batch on a CPU and on a GPU, in tokens (rows × padded length)."""
 RECIPE_VERSION = 3
@@ -170,10 +173,19 @@ class Config(Section):
 
     results: Place = key("results", "Folder for all results.")
     data_folder: Place | None = key(None, "Folder that relative `local` paths start from.")
-    limit: Count | None = key(None, "Measure only this many samples per cell; null: all.")
+    limit: Count | None = None
+    """Measure only this many samples per cell, of a pool that is smaller in proportion; null: all.
+    """
     targets: Listed[FigureKey] = key(["demo"], "Figures that `snakemake --cores all` builds.")
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
-    sample_size: Count = key(2000, "Questions sampled per dataset; worlds are always used whole.")
+    sample_size: Count = 2000
+    """Answers measured per cell. Worlds are always used whole."""
+    pool_size: Count | None = None
+    """Most questions asked per cell; null: five times `sample_size`. No more are asked once there
+    are enough answers of each class. Rows with a `response` are all used."""
+    balance: bool = True
+    """Whether to measure as many right as wrong answers, at most two of one class for each of the
+    other. `false` measures answers as they come."""
     max_prompt_tokens: Count = key(1024, "Longer prompts are dropped and counted.")
     most_dropped: Share = key(0.5, "The run stops if all stages together lose a larger share.")
     anchors: Literal["subject+property", "subject"] = "subject+property"
@@ -263,8 +275,40 @@ class Config(Section):
         return sorted({one.readout for one in figures if dataset in one.datasets})
 
     def sample_size_of(self, dataset: str) -> int:
-        """Return the number of questions sampled from a dataset."""
+        """Return the number of answers measured on a dataset."""
         return self.datasets[dataset].sample_size or self.sample_size
+
+    def pool_size_of(self, dataset: str) -> int | None:
+        """Return the number of questions to take from a dataset; None for all.
+
+        A world is used whole, whatever this returns. Rows with responses are all in the pool.
+        """
+        entry, size = self.datasets[dataset], self.sample_size_of(dataset)
+        if entry.world:
+            return size
+        if entry.fields and entry.fields.response and self.balance:
+            return None
+        return entry.pool_size or self.pool_size or ASKED_PER_SAMPLE * size
+
+    def asked_of(self, dataset: str) -> int | None:
+        """Return the number of questions that `limit` leaves of a dataset; None for all."""
+        if self.limit is None or self.datasets[dataset].world:
+            return self.limit
+        size, pool = self.sample_size_of(dataset), self.pool_size_of(dataset)
+        ratio = ASKED_PER_SAMPLE if pool is None else pool / size
+        return math.ceil(min(self.limit, size) * ratio)
+
+    def choice_of(self, dataset: str) -> dict[str, Any] | None:
+        """Return the arguments of `pool.Choice` for a dataset; None if all answers are measured."""
+        size, pool = self.sample_size_of(dataset), self.pool_size_of(dataset)
+        if self.datasets[dataset].world or not (self.balance or pool != size):
+            return None
+        return {"size": min(self.limit or size, size), "balance": self.balance}
+
+    @property
+    def chooses(self) -> bool:
+        """Whether answers are chosen on any dataset. If not, older answers stay up to date."""
+        return any(map(self.choice_of, self.datasets))
 
     def answering(self, model: str) -> str:
         """Return the model whose prompts and answers a model reads; by default, its own."""
@@ -315,8 +359,9 @@ class Config(Section):
         for name in train.datasets:
             entry = self.datasets[name]
             # A model learns the sampled rows of a real dataset, but all rows of a world.
-            sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
-            described = entry.model_dump(mode="json", exclude={"sample_size"})
+            sample = {} if entry.world else {"size": self.pool_size_of(name), "seed": self.seed}
+            sizes = {"sample_size", "pool_size"}
+            described = entry.model_dump(mode="json", exclude=sizes)
             if entry.world and entry.world.wordings == 2:
                 del described["world"]["wordings"]
             datasets.append([name, described, sample])

@@ -21,7 +21,8 @@ from anchorscope.models.families import Loaded
 from anchorscope.models.generation import Written, generate
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt
 from anchorscope.models.trimming import Trimmed, gold_tokens, trim
-from anchorscope.storage.counts import COPIED, NO_ANSWER, THOUGHT, UNSURE, Counts
+from anchorscope.questions.pool import CHUNK, Choice
+from anchorscope.storage.counts import COPIED, NO_ANSWER, NOT_ASKED, THOUGHT, UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
 from anchorscope.styles import style_of
@@ -91,15 +92,20 @@ def answer(
     settings: Settings,
     *,
     keep: Path | None = None,
+    choice: Choice | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
-    """Generate a greedy answer to every prompt, find E_A in it, and label it.
+    """Generate greedy answers to the prompts, find E_A in each, and label it.
+
+    With a `choice`, prompts are answered in chunks, in the order of the table, until there are
+    enough answers to choose from. The other prompts are dropped as `NOT_ASKED`.
 
     The frozen tokens end with E_A and the style's closing token (`final`). The closing token is the
     same in every sample, whatever the model wrote there. Otherwise a probe would read which token
     the model chose.
 
     A row with the user's own `response` gets no generated answer. A `label` of this response is
-    kept. Prompts with a `dropped` reason stay dropped. For `keep` see `generate`.
+    kept. Prompts with a `dropped` reason stay dropped. Each chunk has a folder in `keep`, see
+    `generate`.
 
     Returns:
         `(table, counts)`. The table has the columns `COLUMNS` and a row for every prompt, without
@@ -120,7 +126,30 @@ def answer(
     rows, notes = _joined(prompts, questions), Counter[str]()
     embedded = families.embedded(loaded.model)
     reader = inputs.Reader(loaded.tokenizer, ending, limits, notes, embedded)
-    read = reader.prompts(rows)
+    records: list[dict[str, Any]] = []
+    # Responses that came with the rows cost nothing, so all of them are read.
+    stops = choice is not None and not any(pd.notna(row.get("response")) for row in rows)
+    size = CHUNK if stops else max(len(rows), 1)
+    for start in range(0, len(rows), size):
+        if choice and records and _enough(records, choice, len(rows)):
+            break
+        folder = keep and keep / f"from-{start:06d}"
+        records += _asked(reader, rows[start : start + size], loaded, settings, folder)
+    _warn(records, notes)
+    unread = [_empty(Prompt(row, dropped=_unasked(row))) for row in rows[len(records) :]]
+    table = pd.DataFrame([*records, *unread], columns=[*COLUMNS], dtype=object).astype(TYPES)
+    return table, _counts([*records, *unread], notes)
+
+
+def _asked(
+    reader: inputs.Reader,
+    rows: Sequence[Mapping[str, Any]],
+    loaded: Loaded,
+    settings: Settings,
+    keep: Path | None,
+) -> list[dict[str, Any]]:
+    """Return the rows of the answers table for some prompts, and count events in the notes."""
+    read, ending = reader.prompts(rows), reader.ending
     waiting = [prompt for prompt in read if prompt.dropped is None and prompt.response is None]
     ids = [prompt.row["id"] for prompt in waiting]
     given_ids, longest = [prompt.ids for prompt in waiting], settings.max_new_tokens
@@ -140,16 +169,28 @@ def answer(
                 question=prompt.row["question"],
                 may_be_cut=by_user is None,
             )
-            record |= _answered(prompt, trimmed, settings, notes)
+            record |= _answered(prompt, trimmed, settings, reader.notes)
             if record["dropped"] is None:
                 record["ea_logprob"] = _logprob(trimmed, said)
                 if record["label"] == 1 and record["golds"]:
-                    gold = str(record["golds"][0])
+                    gold, embedded = str(record["golds"][0]), reader.embedded
                     record |= gold_tokens(gold, prompt, loaded.tokenizer, ending, embedded)
         records.append(record)
-    _warn(records, notes)
-    table = pd.DataFrame(records, columns=[*COLUMNS], dtype=object).astype(TYPES)
-    return table, _counts(records, notes)
+    return records
+
+
+def _enough(records: Sequence[Mapping[str, Any]], choice: Choice, of: int) -> bool:
+    """Return whether the answers so far are enough, and log how many there are of each class."""
+    labels = Counter(record["label"] for record in records if not record["dropped"])
+    enough = choice.enough(labels[0], labels[1])
+    said = "%d of %d questions asked: %d right and %d wrong answers%s"
+    log.info(said, len(records), of, labels[0], labels[1], ", which is enough" if enough else "")
+    return enough
+
+
+def _unasked(row: Mapping[str, Any]) -> str:
+    """Return why a prompt after the last chunk was not asked."""
+    return str(row["dropped"]) if pd.notna(row["dropped"]) else NOT_ASKED
 
 
 def _logprob(trimmed: Trimmed, written: Written) -> float | None:

@@ -98,6 +98,7 @@ def index(planned: Plan) -> pd.DataFrame:
     It has one row per sample, in the order of the answers, with `id` and these columns. The last
     four are there only if the condition `crossed` is run.
 
+    - `stands_for`: number of answers that the sample stands for, see `pool.choose`.
     - `<name>`, for each condition of the role `noise`: whether the sample was measured under it.
     - `n_blocked_<name>`, for each cut and control: number of blocked tokens, mean over draws; NaN
       if the condition is not run.
@@ -117,6 +118,7 @@ def index(planned: Plan) -> pd.DataFrame:
         for of in (by_condition.mean(), by_condition.min())
     )
     done = pd.DataFrame({"id": [sample.id for sample in planned.samples]})
+    done["stands_for"] = done["id"].map(lambda name: planned.stands_for.get(name, 1.0))
     for one in interventions.of_role("noise"):
         done[one.name] = mean[one.name].notna()
     for one in interventions.of_role("cut", "control"):
@@ -173,6 +175,8 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     if unknown := set(where["id"]) - set(answers["id"]):
         what = f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}"
         raise stale(what, folder, "the cell's folder of activations")
+    if "stands_for" not in where:  # measured by an older version, which measured every answer
+        where["stands_for"] = 1.0
     for name in PARTNER_COLUMNS:
         if name not in where:
             where[name] = pd.Series([None] * len(where), dtype=object)

@@ -127,6 +127,8 @@ class Plan:
     head: int = 0  # length in tokens of the prompts' common beginning, see `_head`
     # source of subjects and relations, see `partners.Crossing`; None if `crossed` is not run
     partner_source: str | None = None
+    # id → answers that the sample stands for, see `pool.choose`; empty if all are measured
+    stands_for: Mapping[str, float] = field(default_factory=dict)
 
 
 def arrange(

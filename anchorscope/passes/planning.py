@@ -12,7 +12,8 @@ from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Plan, Sample, arrange
 from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, Settings, on
-from anchorscope.storage.counts import Counts, in_words
+from anchorscope.questions.pool import LEAST, Choice, choose
+from anchorscope.storage.counts import NOT_CHOSEN, Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 
 NOT_ANCHORED = "no exact question tokens"
@@ -29,6 +30,7 @@ def plan(
     max_positions: int | None = None,
     seed: int = 0,
     fold: Callable[[pd.DataFrame], np.ndarray] | None = None,
+    choice: Choice | None = None,
 ) -> Plan:
     """Plan every pass of a cell: samples, other prompts, rows and batches.
 
@@ -44,13 +46,17 @@ def plan(
         max_positions: Largest number of tokens that the model can read. Longer samples are dropped.
         seed: Seed of the random control.
         fold: Function that returns the outer fold of each row, see `partners.crossing`.
+        choice: How many of the answers to measure; None for all.
 
     Raises:
-        AnchorscopeError: No sample is left to measure.
+        AnchorscopeError: No sample is left to measure, or too few answers are right, or wrong.
     """
     chosen = on(conditions)
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
     table, counts = _usable(answers, limits)
+    stands_for: dict[str, float] = {}
+    if choice is not None:
+        table, counts, stands_for = _chosen(table, counts, choice)
     samples = [sample_of(record) for record in table.to_dict("records")]
     notes: Counter[str] = Counter()
     source = None
@@ -69,6 +75,7 @@ def plan(
         arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noise_samples=noise_samples),
         counts=replace(counts, notes=dict(notes)),
         partner_source=source,
+        stands_for=stands_for,
     )
 
 
@@ -87,6 +94,28 @@ def _usable(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts
         do = "see the reasons in the provenance of the answers"
         raise AnchorscopeError(what, "answers", do, see="nothing-left")
     return table, counts
+
+
+def _chosen(
+    table: pd.DataFrame, counts: Counts, choice: Choice
+) -> tuple[pd.DataFrame, Counts, dict[str, float]]:
+    """Return the rows that are chosen, the counts, and how many answers each row stands for.
+
+    Raises:
+        AnchorscopeError: A class has too few answers to fit a probe.
+    """
+    right, wrong = (int((table["label"] == label).sum()) for label in (0, 1))
+    if min(right, wrong) < LEAST:
+        rare, n = ("right", right) if right <= wrong else ("wrong", wrong)
+        what = f"{n or 'none'} of {len(table):,} answers is {rare}, too few to fit a probe"
+        do = "ask more questions (`pool_size`), or measure another model or dataset"
+        raise AnchorscopeError(what, "answers", do, see="one-class")
+    stands_for = choose(table, choice)
+    chosen = table[stands_for > 0]
+    left_out = {NOT_CHOSEN: n} if (n := len(table) - len(chosen)) else {}
+    counts = Counts(counts.total, len(chosen), {**counts.dropped, **left_out}, counts.notes)
+    named = zip(chosen["id"].astype(str), stands_for[stands_for > 0], strict=True)
+    return chosen, counts, {name: float(n) for name, n in named}
 
 
 def _reason_to_drop(record: Mapping[Any, Any], limits: Limits) -> str | None:

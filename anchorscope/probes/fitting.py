@@ -22,6 +22,7 @@ from anchorscope.passes.interventions import Settings as Conditions
 from anchorscope.probes import platt, probes, samples
 from anchorscope.probes.intervals import auc
 from anchorscope.questions import folds
+from anchorscope.questions.pool import Choice
 
 ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
 """Fields of `Fitted` other than the probes."""
@@ -132,6 +133,7 @@ def plan_passes(
     *,
     conditions: Conditions,
     probe: ProbeSettings,
+    choice: Choice | None = None,
 ) -> Plan:
     """Plan the passes of a cell, see `planning.plan`; `where` names the answers in errors.
 
@@ -147,6 +149,7 @@ def plan_passes(
         seed=probe.seed,
         # Partners share an outer fold, so that the probe that scores them has seen neither.
         fold=lambda table: design(table, probe, where).fold,
+        choice=choice,
     )
     measured = answered[answered["id"].isin([sample.id for sample in plan.samples])]
     design(measured, probe, where)

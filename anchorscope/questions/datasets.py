@@ -33,12 +33,12 @@ class Prepared:
 
 
 def prepare(
-    dataset: Mapping[str, Any], *, sample_size: int, seed: int, hold_back: bool = False
+    dataset: Mapping[str, Any], *, sample_size: int | None, seed: int, hold_back: bool = False
 ) -> Prepared:
     """Load, normalise and sample one dataset. A world is not sampled.
 
-    `dataset` is an entry of the catalogue. `hold_back` makes the sample smaller if too few rows
-    would be left for worked examples.
+    `dataset` is an entry of the catalogue. `sample_size` is None for all rows. `hold_back` makes
+    the sample smaller if too few rows would be left for worked examples.
 
     Raises:
         AnchorscopeError: The dataset is unavailable or unreadable, a column is missing, or there is
@@ -61,7 +61,7 @@ def prepare(
     elif elsewhere:
         same = {**dataset, "revision": revision or dataset.get("revision")}
         rest = questions.candidates(_questions(same, few_shot["split"])[0], sampled, seed)
-    outside = max(len(frame) - sample_size, 0)
+    outside = max(len(frame) - sample_size, 0) if sample_size is not None else 0
     held_back = len(frame) - len(sampled) - outside
     left_out = {OUTSIDE_SAMPLE: outside, FOR_EXAMPLES: held_back}
     dropped = {**counts.dropped, **{reason: n for reason, n in left_out.items() if n > 0}}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 BEYOND_LIMIT = "beyond the limit of this run"
 OUTSIDE_SAMPLE = "outside the sample"
+NOT_ASKED = "not asked, as there were enough answers"
+NOT_CHOSEN = "answered, but not needed"
 FOR_EXAMPLES = "held back for few-shot examples"
 FOLDED = "equal question folded"
 NO_PARTNER = "no partner or no control"
@@ -16,7 +18,7 @@ UNSURE = "E_A not sure"  # note: kept answers with an uncertain E_A
 COPIED = "an example's answer again"  # note: kept answers that repeat a worked example's answer
 THOUGHT = "opens with thoughts"  # note: replies that open with the model's thoughts
 BY_CHOICE = frozenset((
-    BEYOND_LIMIT, OUTSIDE_SAMPLE, FOR_EXAMPLES, FOLDED, NO_PARTNER,
+    BEYOND_LIMIT, OUTSIDE_SAMPLE, NOT_ASKED, NOT_CHOSEN, FOR_EXAMPLES, FOLDED, NO_PARTNER,
 ))  # fmt: skip
 """Reasons to leave rows out on purpose. These rows do not count as lost."""
 

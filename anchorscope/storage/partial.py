@@ -33,14 +33,22 @@ FOLDER = ".partial"
 log = logging.getLogger(__name__)
 
 
-def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
+def folder_for(
+    snakemake: Any,
+    product: str | Path,
+    device: object,
+    batches: object,
+    identity_of_inputs: str | None = None,
+) -> Path:
     """Make the folder for the batches of a job's product, and return its path.
 
     The path depends on the device, because numbers differ a little between devices. `repr(batches)`
-    must show everything else that the batches depend on and the job's identity leaves out.
+    must show everything else that the batches depend on and the identity leaves out. By default,
+    this is the identity of the job. A job whose batches depend on some inputs only, apart from what
+    their `signature` shows, passes the identity of these as `identity_of_inputs`.
     """
     made_from = {
-        "identity": provenance.identity(snakemake),
+        "identity": identity_of_inputs or provenance.identity(snakemake),
         "libraries": provenance.libraries(),
         "device": str(device),
         "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE
+from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, NOT_ASKED
 from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.provenance import beside, read
 
@@ -30,7 +30,8 @@ Raise it when the rule's numbers change. Snakemake then remakes products of olde
 """
 
 PER_CELL = frozenset(
-    "dataset local on_disk sample_size style dtype batch_tokens train worlds training_seed".split()
+    "dataset local on_disk sample_size limit choice style dtype batch_tokens train worlds"
+    " training_seed".split()
 )
 """Settings that may differ between the cells of a figure. All others must be equal."""
 
@@ -100,8 +101,8 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
     """Refuse to continue if all stages together lost too large a share of the samples.
 
     Samples left out by choice (`BY_CHOICE`) are not lost. Samples beyond the run's limit
-    (`BEYOND_LIMIT`) do not count at all. `stages` are as `funnel` returns them. `most` is the
-    largest share that may be lost.
+    (`BEYOND_LIMIT`) and questions that were `NOT_ASKED` do not count at all. `stages` are as
+    `funnel` returns them. `most` is the largest share that may be lost.
 
     Raises:
         AnchorscopeError: A larger share was lost.
@@ -112,7 +113,8 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
         lost = Counter({reason: n for reason, n in dropped if reason not in BY_CHOICE and n})
         if not lost:
             continue
-        looked_at = stage["in"] - stage["dropped"].get(BEYOND_LIMIT, 0)
+        unseen = sum(stage["dropped"].get(reason, 0) for reason in (BEYOND_LIMIT, NOT_ASKED))
+        looked_at = stage["in"] - unseen
         share_left *= 1 - lost.total() / looked_at
         reasons = ", ".join(f"{reason} {n}" for reason, n in lost.most_common())
         losses.append(f"{lost.total()} of {looked_at} at {stage['rule']} ({reasons})")

@@ -194,6 +194,7 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
         for rows in real_rows & set(model.train.datasets) if model.train and planted else ():
             what = f"the curriculum `planted` needs worlds, but the dataset `{rows}` is not one"
             yield Mistake(("models", name, "train", "curriculum"), what, "use `plain`")
+    yield from _small_pools(config)
     for name, figure in config.figures.items():
         if figure.readout not in config.readouts:
             what = f"the read-out `{figure.readout}` is not measured: it is not among `readouts`"
@@ -207,6 +208,18 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
         if name in real_rows:
             what = f"`{name}` is not a world, so it has no planted pathways"
             yield Mistake(("calibration", "datasets"), what, "name datasets with a `world` entry")
+
+
+def _small_pools(config: RunConfig) -> Iterator[Mistake]:
+    """Yield each `pool_size` that is smaller than the sample that is drawn from the pool."""
+    for name, dataset in config.datasets.items():
+        pool, size = dataset.pool_size or config.pool_size, config.sample_size_of(name)
+        if dataset.world is None and pool is not None and pool < size:
+            place = ("datasets", name, "pool_size") if dataset.pool_size else ("pool_size",)
+            what = f"{pool} questions cannot give {size} samples (`sample_size`)"
+            yield Mistake(place, what, f"ask at least {size}, or leave the key out")
+            if not dataset.pool_size:
+                return
 
 
 def folder_of(source: Any) -> str:

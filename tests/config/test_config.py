@@ -259,3 +259,32 @@ def test_every_model_of_the_hub_has_a_published_shape_that_transformers_knows():
         given = shipped.shape_of(name)
         config = AutoConfig.for_model(**given).to_dict()
         assert {key: config[key] for key in given} == given, name
+
+
+@pytest.mark.parametrize(
+    ("change", "pool", "asked", "choice"),
+    [
+        ({}, 10_000, None, {"size": 2000, "balance": True}),
+        ({"sample_size": 1300, "pool_size": 6000}, 6000, None, {"size": 1300, "balance": True}),
+        ({"limit": 300}, 10_000, 1500, {"size": 300, "balance": True}),
+        ({"limit": 9000}, 10_000, 10_000, {"size": 2000, "balance": True}),
+        ({"balance": False}, 10_000, None, {"size": 2000, "balance": False}),
+        ({"balance": False, "pool_size": 2000}, 2000, None, None),
+        ({"balance": False, "pool_size": 2000, "limit": 50}, 2000, 50, None),
+    ],
+)
+def test_the_pool_is_five_times_the_sample_unless_set_and_a_limit_scales_it(
+    change, pool, asked, choice
+):
+    config = load(SHIPPED | change)
+    assert config.pool_size_of("nq") == pool and config.asked_of("nq") == asked
+    assert config.choice_of("nq") == choice and config.chooses == (choice is not None)
+    assert config.choice_of("world-trivia") is None, "worlds are used whole"
+    assert config.asked_of("world-trivia") == change.get("limit")
+
+
+def test_rows_that_bring_their_answers_are_all_in_the_pool():
+    rows = {**ROWS, "fields": {**ROWS["fields"], "response": "said"}}
+    config = load(SHIPPED | {"datasets": {**SHIPPED["datasets"], "mine": rows}})
+    assert config.pool_size_of("mine") is None and config.asked_of("mine") is None
+    assert load(changed("balance", False)).pool_size_of("nq") == 10_000

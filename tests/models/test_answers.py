@@ -3,6 +3,7 @@
 from collections import Counter
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,12 +16,14 @@ from instrument import greedy
 from transformers import GenerationConfig
 
 from anchorscope.anchors import answer_anchors, sentences, tokens
-from anchorscope.models import answers, families, inputs
+from anchorscope.models import answers, families, generation, inputs
 from anchorscope.models.answers import Settings, answer
 from anchorscope.models.endings import Ending, ending_of, first_turn, settled
 from anchorscope.models.generation import Written
 from anchorscope.models.trimming import trim
 from anchorscope.questions import prompts, questions
+from anchorscope.questions.pool import Choice
+from anchorscope.storage.counts import NOT_ASKED
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import STYLES
 
@@ -399,3 +402,39 @@ def test_a_text_that_replies_to_different_questions_share_is_named(llama: Any, c
     shared = run(*[f"Well done. It was Ann{n}." for n in range(len(ASKED))])
     assert f"`well done` in {len(ASKED)} of {len(ASKED)} answers, but" in shared
     assert not run(*[f"Ann{n}" for n in range(len(ASKED))])
+
+
+def test_a_run_that_is_repeated_or_made_larger_generates_no_answer_twice(
+    llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = _tables()
+    generated: list[str] = []
+    greedy_of = generation._greedy
+
+    def see(prompts: Any, names: Any, *rest: Any) -> Any:
+        generated.extend(names)
+        return greedy_of(prompts, names, *rest)
+
+    def ask(size: int, pool: int = len(ASKED), keep: Path = tmp_path) -> Any:
+        given = (
+            *(table.head(pool) for table in tables),
+            llama,
+            Settings("plain", no_answer="wrong"),
+        )
+        return answer(*given, keep=keep, choice=Choice(size, balance=False))
+
+    monkeypatch.setattr(generation, "_greedy", see)
+    monkeypatch.setattr(answers, "CHUNK", 3)
+    table, counts = ask(3)
+    assert sorted(generated) == ["q0", "q1", "q2"]
+    assert table["id"].tolist() == [f"q{n}" for n in range(len(ASKED))]
+    assert table["dropped"].tolist() == [None] * 3 + [NOT_ASKED] * 5
+    assert counts.dropped == {NOT_ASKED: 5} and counts.total == 8
+    monkeypatch.setattr(generation, "_greedy", lambda *_: pytest.fail("generated twice"))
+    assert ask(3)[0].equals(table), "the same question in the same run"
+    monkeypatch.setattr(generation, "_greedy", see)
+    generated.clear()
+    larger, _ = ask(8)
+    assert sorted(generated) == [f"q{n}" for n in range(3, 8)], "a larger sample asks on"
+    assert larger.head(3).equals(table.head(3))
+    assert ask(8, keep=tmp_path / "again")[0]["answer"].tolist() == larger["answer"].tolist()
