@@ -1,15 +1,21 @@
 """Sentences about results, from the macros of `statements.txt`, and the format of their numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.claims import CLAIMS
+from anchorscope.passes.interventions import CROSSED
 from anchorscope.probes import power
 from anchorscope.probes.strength import LEAST_AUC
+
+if TYPE_CHECKING:
+    from anchorscope.passes.batches import Plan
 
 ENDS = ("value", "low", "high")
 Interval = Mapping[str, float | None]
@@ -73,6 +79,24 @@ def too_small(n: int, wrong: float = 0.5, unit: str = "rows") -> str | None:
     """
     short = power.shortage(n, wrong)
     return str(say.too_small(n, unit, *short, power.POWER)) if short else None
+
+
+def detectable(name: str, asked: int, n: int) -> str:
+    """Say how many questions of a dataset are asked, how many answers are measured, and the gain.
+
+    The gain is the smallest gain in AUC that `n` answers, half of them right, can show.
+    """
+    return str(say.detectable(name, asked, n, power.least_gain(n), power.POWER))
+
+
+def chosen(answers: pd.DataFrame, plan: Plan) -> str:
+    """Say how many answers there are and how many of them are measured, with the pairs of right."""
+    label = answers.loc[answers["dropped"].isna()].set_index("id")["label"]
+    measured = label.loc[[sample.id for sample in plan.samples]]
+    swapped = [sample.id for sample in plan.samples if CROSSED in sample.others]
+    pairs = (measured[swapped] == 0).sum() // 2 if plan.partner_source else None
+    right = [int((some == 0).sum()) for some in (label, measured)]
+    return str(say.answers_chosen(len(label), len(measured), *right, pairs))
 
 
 def hopeless(labels: Collection[int]) -> str | None:

@@ -2,9 +2,10 @@
 
 from anchorscope.storage import partial, provenance
 from anchorscope.storage.files import read_parquet
-from anchorscope.workflow.stage import stage
+from anchorscope.workflow.stage import log, stage
 
 with stage(snakemake):
+    from anchorscope import statements
     from anchorscope.models.vocabulary import check_tokens
     from anchorscope.passes import activations
     from anchorscope.probes import fitting
@@ -26,6 +27,11 @@ with stage(snakemake):
         probe=fitting.ProbeSettings(**probe),
         choice=Choice(**choice) if (choice := chosen.get("choice")) else None,
     )
+    cell = f"{snakemake.wildcards.model} on {snakemake.wildcards.dataset}"
+    log.info("%s: %s", cell, statements.chosen(answers, planned))
+    labels = answers.set_index("id")["label"][[sample.id for sample in planned.samples]]
+    if sentence := statements.hopeless(labels):
+        log.warning("%s: %s", cell, sentence)
     product = snakemake.output.activations
     device = loaded.device.type
     waits = partial.folder_for(snakemake, product, device, planned)

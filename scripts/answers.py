@@ -4,12 +4,11 @@ from dataclasses import asdict
 
 from anchorscope.storage import partial, provenance
 from anchorscope.storage.files import read_parquet, write_parquet
-from anchorscope.workflow.stage import log, stage
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.models.answers import Settings, answer
     from anchorscope.questions.pool import Choice
-    from anchorscope.statements import hopeless
     from anchorscope.workflow import jobs
 
     chosen, product = snakemake.params, snakemake.output.answers
@@ -26,7 +25,5 @@ with stage(snakemake):
     answers, counts = answer(*tables, loaded, settings, keep=waits, choice=chosen_from)
     write_parquet(answers, product)
     partial.settle(waits)
-    if sentence := hopeless(answers.loc[answers["dropped"].isna(), "label"]):
-        log.warning("%s on %s: %s", *map(snakemake.wildcards.get, ("model", "dataset")), sentence)
     facts = {"model": located, "device": device, "dtype": chosen.dtype, "counts": counts}
     provenance.of_stage(snakemake, product, **facts)

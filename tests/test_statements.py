@@ -101,8 +101,18 @@ EXAMPLES: dict[str, Examples] = {
          "About 2,500 rows are needed to detect a gain of .05."),
     ],
     "answers_too_few": [
-        ((9, 3, "9 answers are too few."), "3 of 9 answers are right. 9 answers are too few. The "
-         "run goes on.")
+        ((9, 3, "9 answers are too few."), "3 of 9 measured answers are right. 9 answers are too "
+         "few. The run goes on.")
+    ],
+    "answers_chosen": [
+        ((5940, 2000, 708, 708, 120), "5,940 answers, 708 right: 708 right and 1,292 wrong are "
+         "measured; 120 pairs of right answers"),
+        ((40, 30, 10, 10, None), "40 answers, 10 right: 10 right and 20 wrong are measured"),
+    ],
+    "detectable": [
+        (("nq", 10000, 2000, 0.0412, 0.8), "nq: at most 10,000 questions are asked and 2,000 "
+         "answers measured; if half of these are right, a gain in AUC of .041 is detectable (80 % "
+         "power)")
     ],
     "level": [((0.95,), "95 %"), ((0.999,), "99.9 %")],
     "size": [(([900, 1200], "samples per cell"), "n = 900 to 1,200 samples per cell"),
@@ -215,8 +225,9 @@ EXAMPLES: dict[str, Examples] = {
          "off)"),
     ],
     "listed": [((["A"],), "A"), ((["A", "B", "C"],), "A, B and C")],
-    "cells_left": [((1, 4, 12000, "0.2 GB"), "1 of 4 cells left to measure, with at most 12,000 "
-                    "samples in all and about 0.2 GB of activations")],
+    "cells_left": [((1, 4, 60000, 12000, "0.2 GB"), "1 of 4 cells left to measure, with at most "
+                    "60,000 questions to ask, 12,000 samples to measure, and about 0.2 GB of "
+                    "activations")],
     "rows_usable": [
         (("mine", 1900, 2000, "my.csv", "100 no question"), "mine: 1,900 of 2,000 rows of my.csv "
                                                             "are used; left out: 100 no question"),

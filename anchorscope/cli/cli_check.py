@@ -24,7 +24,7 @@ from anchorscope.styles import Example, style_of
 from anchorscope.workflow import trials
 from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
-from anchorscope.workflow.resources import activation_bytes, samples
+from anchorscope.workflow.resources import activation_bytes, asked, samples
 from anchorscope.workflow.studies import StudyCell
 from anchorscope.workflow.trials import Trial
 
@@ -96,9 +96,14 @@ def work_left(cells: Sequence[StudyCell]) -> str:
     left = [cell for cell in cells if not cell.built]
     if not left:
         return "all cells were measured; `snakemake -n` tells whether they are out of date"
-    n = sum(samples(cell.study.config, cell.dataset) for cell in left)
+    n_asked, n = (sum(_counted(count, left)) for count in (asked, samples))
     size = gigabytes(sum(map(_bytes, left)))
-    return str(say.cells_left(len(left), len(cells), n, size))
+    return str(say.cells_left(len(left), len(cells), n_asked, n, size))
+
+
+def _counted(count: Callable[[Config, str], int], cells: Iterable[StudyCell]) -> list[int]:
+    """Return the number of questions or samples (`count`) of each cell."""
+    return [count(cell.study.config, cell.dataset) for cell in cells]
 
 
 def _bytes(cell: StudyCell) -> int:
@@ -160,8 +165,9 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
 
 def measured(config: Config, trial: Trial, left: Iterable[StudyCell]) -> Iterator[Finding]:
     """Say how long a model's cells take and whether batches fit, from its trial on this machine."""
-    n = sum(samples(cell.study.config, cell.dataset) for cell in left)
-    time = trials.duration(trial.time(n))
+    cells = list(left)
+    n_asked, n = (sum(_counted(count, cells)) for count in (asked, samples))
+    time = trials.duration(trial.time(n_asked, n))
     yield Finding("ok", "time", say.time_needed(trial.model, time, trial.card))
     wanted = families.batch_tokens(config.batch_tokens, "cuda")
     if trial.limit is not None and trial.limit < wanted:
@@ -194,7 +200,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
     try:
         prepared = datasets.prepare(
             config.datasets[name].numbers() | {"local": local},
-            sample_size=samples(config, name),
+            sample_size=asked(config, name),
             seed=config.seed,
             hold_back=shows_examples,
         )
@@ -212,11 +218,14 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
     else:
         yield Finding("ok", "dataset", usable)
         if config.conditions.crossed is not None:
-            yield pairs(name, prepared.sampled, config)
-        if sentence := statements.too_small(counts.kept):
+            yield pairs(name, prepared.sampled.head(samples(config, name)), config)
+        n = min(counts.kept, samples(config, name))
+        if sentence := statements.too_small(n):
             all_rows = counts.total <= samples(config, name)
             do = "Add rows." if all_rows else "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
+        else:
+            yield Finding("ok", "dataset", statements.detectable(name, counts.kept, n))
     for begin, do in questions.WARNINGS.items():
         for note in (note for note in counts.notes if note.startswith(begin)):
             yield Finding("warning", "dataset", f"{name}: {counts.notes[note]:,} {note}", do)

@@ -6,6 +6,7 @@ of the prompts in the datasets with the longest prompts.
 """
 
 import gc
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import pandas as pd
 import psutil
 import torch
 
-from anchorscope.config.settings import Config
+from anchorscope.config.settings import ASKED_PER_SAMPLE, Config
 from anchorscope.models import families, generation, loading
 from anchorscope.models.endings import Ending
 from anchorscope.models.families import Loaded
@@ -86,9 +87,13 @@ def lines(trial: Trial, config: Config) -> Iterator[str]:
         how = "fits (the most tried)" if trial.limit is None else "is about the largest that fits"
         largest = f"{trial.largest_batch_tokens:,} {how}"
         yield f"batch_tokens   {largest}; a run uses {wanted:,}, or fewer if they do not fit"
-    n = samples(config)
-    stages = ", ".join(f"{stage} {duration(n * each)}" for stage, each in trial.seconds.items())
-    yield f"one dataset    {duration(trial.time(n))} for {n:,} questions: {stages}"
+    n, n_asked = samples(config), asked(config)
+    each = dict.fromkeys(trial.seconds, n) | {"answers": n_asked}
+    stages = ", ".join(
+        f"{stage} {duration(each[stage] * seconds)}" for stage, seconds in trial.seconds.items()
+    )
+    counted = f"at most {n_asked:,} questions and {n:,} samples"
+    yield f"one dataset    {duration(trial.time(n_asked, n))} for {counted}: {stages}"
     for name, figure in config.figures.items():
         if trial.model in figure.models:
             yield f"figure         {name}: {_time_of_figure(config, name, trial.card)}"
@@ -101,15 +106,22 @@ def _time_of_figure(config: Config, figure: str, card: str) -> str:
     seconds = 0.0
     for model, dataset in cells:
         if one := tried[model]:
-            seconds += one.time(resources.samples(config, dataset))
+            of_cell = (count(config, dataset) for count in (resources.asked, resources.samples))
+            seconds += one.time(*of_cell)
     lacking = [model for model, one in tried.items() if one is None]
     without = f", not counting {', '.join(lacking)} (not tried here)" if lacking else ""
     return f"{duration(seconds)}{without}"
 
 
 def samples(config: Config) -> int:
-    """Return the number of questions of a dataset without a `sample_size` of its own."""
+    """Return the number of samples on a dataset without a `sample_size` of its own."""
     return min(config.sample_size, config.limit or config.sample_size)
+
+
+def asked(config: Config) -> int:
+    """Return the most questions asked of a dataset without sizes of its own."""
+    pool = config.pool_size or ASKED_PER_SAMPLE * config.sample_size
+    return math.ceil(pool * samples(config) / config.sample_size)
 
 
 def shape_of(config: Config, model: str) -> Mapping[str, Any]:

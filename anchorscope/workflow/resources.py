@@ -109,7 +109,8 @@ class Jobs:
         """
         entry, trial = self.config.models[model].resources, self._trial(model)
         gigabytes = trial.weights_gb if trial else weights_gb(self.config, model)
-        n = samples(self.config, dataset)
+        count = asked if stage == "answers" else samples
+        n = count(self.config, dataset)
         per_job, per_sample, per_gb = MEMORY[kind]
         minutes_per_sample, said = SAMPLE_MINUTES, dict[str, int]()
         if kind != "tables":
@@ -165,15 +166,26 @@ class Jobs:
 
 def samples(config: Config, dataset: str) -> int:
     """Return the largest number of samples that a cell of this dataset can have."""
-    n = config.sample_size_of(dataset)
+    n = asked(config, dataset)
+    if config.datasets[dataset].world:
+        return n
+    return min(n, config.sample_size_of(dataset), config.limit or n)
+
+
+def asked(config: Config, dataset: str) -> int:
+    """Return the largest number of questions that a model is asked of this dataset."""
+    n = config.pool_size_of(dataset)
     if world := config.datasets[dataset].world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
         n = 2 * facts  # each in two wordings
     path = Path(config.local_of(dataset) or "").expanduser()
     if path.suffix in LINES and path.is_file():
         header = path.suffix == ".csv"
-        n = min(n, max(0, _lines(path, path.stat().st_mtime_ns) - header))
-    return min(n, config.limit or n)
+        rows = max(0, _lines(path, path.stat().st_mtime_ns) - header)
+        n = rows if n is None else min(n, rows)
+    if n is None:  # all rows, whose number is not known yet
+        n = config.sample_size_of(dataset)
+    return min(n, config.asked_of(dataset) or n)
 
 
 @lru_cache

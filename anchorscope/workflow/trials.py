@@ -47,9 +47,13 @@ class Trial(BaseModel):
         largest = self.largest_batch_tokens
         return None if largest is None or largest >= MOST * self.batch_tokens else largest
 
-    def time(self, samples: int) -> float:
-        """Return the seconds for `samples`. Loading, tables and pictures are not included."""
-        return samples * sum(self.seconds.values())
+    def time(self, asked: int, samples: int) -> float:
+        """Return the seconds for `asked` questions, of whose answers `samples` are measured.
+
+        Loading, tables and pictures are not included.
+        """
+        each = dict.fromkeys(self.seconds, samples) | {"answers": asked}
+        return sum(each[stage] * seconds for stage, seconds in self.seconds.items())
 
 
 def duration(seconds: float) -> str:

@@ -87,7 +87,7 @@ def test_a_model_of_the_catalogue_or_of_a_folder_is_tried_and_what_was_found_is_
         for line in (f"{name} on ", "memory ", "batch_tokens   900 fits;", "one dataset "):
             assert any(one.startswith(line) for one in said.out.splitlines()), said.out
     assert [one.model for one in trials.read()] == ["near", "checkpoint"]
-    assert all(one.card == trials.processor() and one.time(1) > 0 for one in trials.read())
+    assert all(one.card == trials.processor() and one.time(1, 1) > 0 for one in trials.read())
     assert read_json(trials.FILE)["verdicts"] == []
 
 

@@ -46,6 +46,8 @@ def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_
     )
     assert statements.too_small(900) is None
     said = statements.hopeless([0] * 30 + [1] * 270)
-    assert said and said.startswith("30 of 300 answers are right. With 300 answers, a signal")
+    assert said and said.startswith(
+        "30 of 300 measured answers are right. With 300 answers, a signal"
+    )
     assert statements.hopeless([0, 1] * 450) is None
     assert statements.hopeless([1] * 300) is statements.hopeless([]) is None

@@ -17,6 +17,7 @@ from anchorscope.workflow.resources import Jobs, Site
 from anchorscope.workflow.trials import Trial
 
 CELL = SimpleNamespace(model="llama-3-8b", dataset="popqa")
+CELL_KEYS = ("llama-3-8b", "popqa")
 
 
 def config(**changes: Any) -> RunConfig:
@@ -146,3 +147,22 @@ def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(tmp_path, monkeyp
     with pytest.raises(AnchorscopeError, match=r"about 2.5 GB; only 2.0 GB are free") as caught:
         around.check_room(cells, True, tmp_path)
     assert "keep_activations: false" in str(caught.value) and "#no-room" in str(caught.value)
+
+
+def test_time_and_disk_count_the_questions_asked_and_the_answers_measured():
+    chosen = config(sample_size=1300, pool_size=6000)
+    assert (resources.asked(chosen, "popqa"), resources.samples(chosen, "popqa")) == (6000, 1300)
+    limited = config(limit=300)
+    assert (resources.asked(limited, "nq"), resources.samples(limited, "nq")) == (1500, 300)
+    world = [count(limited, "world-trivia") for count in (resources.asked, resources.samples)]
+    assert world == [300, 300]
+    few, many = (
+        Jobs(config(sample_size=1300, pool_size=pool), Site()).demand("passes", *CELL_KEYS, stage)
+        for pool, stage in ((1300, "answers"), (6000, "answers"))
+    )
+    assert few["runtime"] < many["runtime"]
+    few, many = (
+        Jobs(config(sample_size=1300, pool_size=pool), Site()).demand("passes", *CELL_KEYS)
+        for pool in (1300, 6000)
+    )
+    assert few == many, "passes are of the measured answers only"
