@@ -85,11 +85,10 @@ class Analysis:
         if self.before is None or self.before.name == self.readout.name:
             return None
         own, name = self.readout.own[None], self.before.name
-        again = self._refitted(self.readout), self._refitted(self.before)
+        after, before = self._refitted(self.readout), self._refitted(self.before)
         refits = None
-        if again[0] is not None and again[1] is not None:
-            (drawn, s), (_, before) = again
-            refits = Again(drawn, s[:, None], {name: before})
+        if after is not None and before is not None:
+            refits = Again(after[0], after[1][:, None], {name: before[1]})
         gains = strength.excess(own, {name: self.before.own}, self.z, self.drawn, refits)
         return strength.margin(gains, ["the probe at the prompt's end"], self.drawn, self.level)
 

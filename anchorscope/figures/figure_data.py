@@ -191,8 +191,8 @@ def in_lines(
 
     Returns:
         The columns that define and style lines, `DRAWN`, `numbers`, `predicts`, `thin`, and three
-        flags. `mark`: the point has a marker. `strong`: it is on the line where the probe predicts. `faint`:
-        it is on the line without one, which extends to neighbouring points where it does.
+        flags. `mark`: the point has a marker. `strong`: it is on the line where the probe predicts.
+        `faint`: it is on the grey line, which extends to neighbouring points of the other.
     """
     by = list(dict.fromkeys(["model", "dataset", "series", *labels]))
     order = [name for name in ("offset", *by, x) if name in rows]

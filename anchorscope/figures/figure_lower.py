@@ -7,8 +7,7 @@ import pandas as pd
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.figures import figure_data as data, figure_panel
-from anchorscope.figures.figure_axis import PERCENT, Axis, auc_axis, axis_around
-from anchorscope.figures.figure_data import Request
+from anchorscope.figures.figure_axis import auc_axis, axis_around
 from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
 from anchorscope.passes.interventions import REGISTRY
@@ -86,7 +85,9 @@ def share_lines(crossing: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     """
     numbers = data.numbered(crossing, "estimate", 100, n="n", ends="ci")
     few = [
-        rows.index for _, rows in numbers.groupby(["model", "dataset"]) if _pairs(rows) < LEAST_PAIRS
+        rows.index
+        for _, rows in numbers.groupby(["model", "dataset"])
+        if _pairs(rows) < LEAST_PAIRS
     ]
     numbers = numbers.drop(index=[row for index in few for row in index])
     places = ["model", "dataset", "layer"]
@@ -119,7 +120,7 @@ def _pairs(cell: pd.DataFrame) -> int:
 
 
 def _shortage(crossing: pd.DataFrame, of: Mapping[str, str]) -> str:
-    """Say how many pairs of right answers a cell of the column has at most, and how many it needs."""
+    """Say how many pairs of right answers a cell of the column has at most, and needs."""
     cells = [cell for _, cell in crossing[crossing["model"] == of["model"]].groupby("dataset")]
     return str(say.pairs_missing(max(map(_pairs, cells), default=0), LEAST_PAIRS, len(cells)))
 

@@ -56,8 +56,8 @@ def caption(
 
     `rows` are the drawn rows of `figure_data.labelled`; without rows, the caption says that nothing
     was measured. The order is: `what` and `size` (first sentence), `claims`, `grey` if a probe does
-    not predict, `thin` if a row is thin, and `sentences`. `details` are for the page. `intervals` says
-    how intervals were made; "" means that there are none.
+    not predict, `thin` if a row is thin, and `sentences`. `details` are for the page. `intervals`
+    says how intervals were made; "" means that there are none.
     """
     cells = cells_of(rows, request)
     empty = [name for name, cell in cells.items() if cell.empty]

@@ -11,9 +11,9 @@ from anchorscope.figures.figure_style import (
     CROSS,
     DOTTED,
     INK,
-    UNPREDICTED,
     SOFT,
     THIN,
+    UNPREDICTED,
     Encodings,
     Style,
     tooltips,
@@ -95,9 +95,9 @@ def legend_key(shared: Encodings) -> alt.Chart:
 def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerChart:
     """Draw rows of `figure_data.in_lines` as bands, lines and markers.
 
-    Where the probe does not predict, lines are narrow, grey and without markers. Rows marked `chance` are dotted,
-    with small hollow markers. Rows marked `thin` are crosses. `weight` multiplies the widths of
-    other lines. Its square multiplies the areas of markers.
+    Where the probe does not predict, lines are narrow, grey and without markers. Rows marked
+    `chance` are dotted, with small hollow markers. Rows marked `thin` are crosses. `weight`
+    multiplies the widths of other lines. Its square multiplies the areas of markers.
     """
     stroke, size = weight * frame.look.line_width, weight**2 * frame.look.marker_size
     every = alt.Chart().encode(frame.x, frame.y)
@@ -136,9 +136,7 @@ def _markers(data: alt.Chart, size: float) -> alt.Chart:
     return points.encode(shape=alt.Shape("marker:N", scale=None))
 
 
-def claims(
-    rows: pd.DataFrame, frame: Frame, looks: Sequence[str], at: float
-) -> alt.LayerChart:
+def claims(rows: pd.DataFrame, frame: Frame, looks: Sequence[str], at: float) -> alt.LayerChart:
     """Draw lines with bands, a line `at` a value, and markers that are filled where a claim holds.
 
     Rows have `value`, `low`, `high`, `series`, `marker` and `look`, one of `looks`. Rows that are

@@ -111,7 +111,7 @@ class Picture:
 
     @property
     def legend(self) -> list[Series]:
-        """Entries of the legend: the series, and lines whose probe does not predict if there are any."""
+        """Entries of the legend: the series, and grey lines if there are any."""
         faint = any(panel.rows["faint"].any() for panel in self.panels if "faint" in panel.rows)
         return [*self.series, *([draw.NOT_PREDICTING] if faint else [])]
 

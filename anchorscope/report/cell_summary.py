@@ -78,13 +78,14 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     here = curve[curve["layer"] == layer]
     beside = controls[controls["layer"] == layer].to_dict("records")[0]
     floor = "" if pd.isna(headline["floor"]) else headline["floor"]
+    judged = dict(zip(keys(claims), map(_claim, claims.to_dict("records")), strict=True))
     return {
         "readout": readout,
         "headline_layer": layer,
         "layers": len(everyone),
         "n": int(headline["n"]),
         "share_wrong": 1 - float(headline["answer_accuracy"]),
-        "claims": (judged := dict(zip(keys(claims), map(_claim, claims.to_dict("records"))))),
+        "claims": judged,
         "signal": judged["signal"]["verdict"] == YES,
         "probe_auc": _interval(headline, "probe_auc", "auc"),
         "floor": {"name": floor, "auc": _number(headline["floor_auc"])},

@@ -16,7 +16,9 @@ from anchorscope.figures.figure_style import style_of
 def draw(
     layers: int = 4, models: Any = MODELS, datasets: Any = DATASETS[:2], **looks: Any
 ) -> dict[str, Any]:
-    tables = [made(models, datasets, layers) for made in (curve_of, controls_of, crossing_of, claims_of)]
+    tables = [
+        made(models, datasets, layers) for made in (curve_of, controls_of, crossing_of, claims_of)
+    ]
     figure = chart(*tables, title="T", panels=models, datasets=datasets, **looks)
     return figure.to_dict(validate=CHECKED)
 

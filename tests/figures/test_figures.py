@@ -281,7 +281,9 @@ def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: P
     outside = outside.replace(b'<link rel="icon" href="data:,">', b"")
     assert b"<img" not in outside and not re.search(rb'(src|href)="|https?:', outside)
     assert b"default-src 'none'" in page and b"unsafe-eval" not in outside
-    again = chart(table.sample(frac=1, random_state=1), NO_CONTROLS, NOT_CROSSED, NO_CLAIMS, **looks).to_dict()
+    again = chart(
+        table.sample(frac=1, random_state=1), NO_CONTROLS, NOT_CROSSED, NO_CLAIMS, **looks
+    ).to_dict()
     assert again == json.loads(spec) and " ".join(again["title"]["text"]) == odd
 
 

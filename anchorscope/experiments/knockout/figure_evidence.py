@@ -87,18 +87,17 @@ def evidence_chart(
 
 def swap_lines(crossing: pd.DataFrame) -> pd.DataFrame:
     """Return the lines of swap shares. Quantities with too few pairs have none."""
-    enough = crossing[crossing["n"] >= LEAST_PAIRS].rename(columns={"estimate": "ci"})
-    return _lines(
-        [(enough[enough["quantity"] == name], "ci", series) for name, series in SWAPS.items()]
-    )
+    enough = crossing[crossing["n"] >= LEAST_PAIRS]
+    each = ((enough[enough["quantity"] == name], series) for name, series in SWAPS.items())
+    return _lines([(rows, "estimate", series) for rows, series in each])
 
 
 def _lines(parts: Sequence[tuple[pd.DataFrame, str, Series]]) -> pd.DataFrame:
     """Return the rows of a panel, from the rows, the column and the series of each line."""
     lines = []
     for number, (rows, column, series) in enumerate(parts):
-        look = {"series": series.name, "marker": series.marker, "offset": number}
-        lines.append(data.numbered(rows, column, 100, n="n", **look))
+        drawn = data.numbered(rows, column, 100, n="n", ends="ci", series=series.name)
+        lines.append(drawn.assign(marker=series.marker, offset=number))
     return data.in_lines(pd.concat(lines), numbers=["headline"])
 
 

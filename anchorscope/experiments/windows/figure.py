@@ -43,7 +43,7 @@ def contrast(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _colour(rows: pd.DataFrame) -> alt.Color:
-    """Return the colour channel: grey if the probe does not predict, pale if the interval contains 0."""
+    """Return the colour: grey if the probe does not predict, pale if the interval contains 0."""
     largest = 100 * rows["contrast"][rows["predicts"]].abs().max()
     most = max(20, largest) if rows["predicts"].any() else 20
     colours = ["#e6a05a", NONE, "#4a98cc"]
