@@ -64,7 +64,7 @@ def environment(*folders: Path, autoescape: bool = False) -> Environment:
         trim_blocks=True,
     )
     found.filters |= {one.__name__: one for one in (figures, ends, sentence, span)}
-    found.globals |= {"least_auc": LEAST_AUC, "claims": CLAIMS}
+    found.globals |= {"least_auc": LEAST_AUC, "CLAIMS": CLAIMS}
     return found
 
 

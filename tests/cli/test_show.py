@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from figure_tables import claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
 
-from anchorscope.statements import say
+from anchorscope.claims import CLAIMS, keys
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import read_csv, write_csv
@@ -48,10 +48,11 @@ def test_show_says_what_the_tables_hold(run, built):
     assert (found["headline_layer"], found["n"]) == (head["layer"], at_headline["n"])
     auc = {"value": "probe_auc", "low": "auc_low", "high": "auc_high"}
     assert found["probe_auc"] == {end: at_headline[column] for end, column in auc.items()}
-    flags = (at_headline["cell_signal"], at_headline["signal"])
-    assert (found["signal"], found["layer_signal"]) == flags
+    flags = (at_headline["cell_signal"], at_headline["predicts"])
+    assert (found["signal"], found["layer_predicts"]) == flags
     assert found["floor"] == {"name": at_headline["floor"], "auc": at_headline["floor_auc"]}
-    assert found["layers_without_signal"] == list(of_knockout["layer"][~of_knockout["signal"]])
+    weak = list(of_knockout["layer"][~of_knockout["predicts"]])
+    assert found["layers_not_predicting"] == weak
     assert found["prompt_end_auc"] == head["prompt_end_auc"]
     everyone = curve.query("anchor == 'all' and condition == 'crossed-knockout'")
     assert found["flips"] == {
@@ -63,14 +64,16 @@ def test_show_says_what_the_tables_hold(run, built):
     at = contrasts[(contrasts["layer"] == head["layer"]) & (contrasts["quantity"] == "share")]
     shown = {"exact": at["under"].item() / 100, "random": at["beside"].item() / 100}
     assert found["random_tokens"] == pytest.approx(shown | {"n": 900})
-    assert [*found["claims"]] == [*say.says]
-    for row in claims.to_dict("records"):
+    assert [*found["claims"]] == [*CLAIMS]
+    for key, row in zip(keys(claims), claims.to_dict("records"), strict=True):
         reason = "" if pd.isna(row["reason"]) else row["reason"]
-        assert found["claims"][row["claim"]] == pytest.approx(
+        assert found["claims"][key] == pytest.approx(
             {"verdict": "yes", "p": row["p"], "value": row["estimate"], "low": row["ci_low"],
              "high": row["ci_high"], "n": row["n"], "reason": reason}
         )  # fmt: skip
-    assert found["crossing"] == {"source": "relations"}
+    shares = found["crossing"]["shares"]
+    assert found["crossing"]["source"] == "relations" and [*shares] == ["right", "wrong", "gold"]
+    assert shares["right"] == pytest.approx({"value": 0.78, "low": 0.68, "high": 0.88})
     lines = curve.query("condition == 'knockout' and not thin")
     here = lines[lines["layer"] == head["layer"]].set_index("anchor")
     for name in "QA":
@@ -86,8 +89,9 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
         "15 left out of the answers: no answer anchor",
         "noted: 3 empty golds left out",
         "flips, knockout 33.6 % of 1,000 samples",
-        "of right answers 1.90 logits [1.52, 2.28], 210 pairs, p = 0.001). The probe scores",
-        "(80 % [64, 96] taken, 170 pairs, p = 0.001;",
+        "at the headline layer: 78 % [68, 88] of right answers, 24 % [14, 34] of wrong answers",
+        "(swap share 78 % [62, 94] without the text imitator's part, 210 pairs, p = 0.001). The",
+        "(80 % [64, 96] of the pair term taken, 170 pairs, p = 0.001; judged on right answers)",
         "p not corrected for the other cells of a figure",
     ):
         assert part in said
@@ -99,8 +103,8 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
     write_csv(table, built / "rows.claims.csv")
     provenance.beside(built / "rows.csv").unlink()
     weak = " ".join(run("show", "near", "rows").out.split())
-    assert "No signal: " in weak and "No signal" not in said
-    assert say.no_conclusion in weak
+    words = f"Not shown: that {CLAIMS['signal'].says} ("
+    assert words in weak and words not in said
     assert "no provenance" in weak
 
 
@@ -113,9 +117,9 @@ def test_a_cell_that_is_not_built_names_the_command_that_builds_it(run, clone):
 
 
 def test_what_cannot_be_judged_of_swapped_answers_is_said_with_its_reason(run, built):
-    table = judged(read_csv(built / "rows.claims.csv"), "too few", "truth")
+    table = judged(read_csv(built / "rows.claims.csv"), "too few", "answer_adds")
     write_csv(judged(table, "by design", "through_eq"), built / "rows.claims.csv")
     said = " ".join(run("show", "near", "rows").out.split())
     few = "too few: 12 pairs, and at least 50 are needed"
-    for claim, why in (("truth", few), ("through_eq", "by design: ")):
-        assert f"Cannot be judged: whether {say.says[claim]} ({why}" in said
+    for claim, why in (("answer_adds", few), ("through_eq", "by design: ")):
+        assert f"Cannot be judged: whether {CLAIMS[claim].says} ({why}" in said

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from anchorscope.experiments.crossing.claims import LEAST_CLUSTERS, TOO_FEW
 from planted import READOUT, Planted, planted
 
+from anchorscope.claims import keys
+from anchorscope.claims.claim import LEAST_CLUSTERS, TOO_FEW
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, transfer, verdict
 from anchorscope.detectors.cell import DetectionCell
@@ -67,7 +68,7 @@ def test_what_adds_up_question_and_answer_has_no_pair(small: Planted, scores: pd
     assert np.allclose(shares, 1)
     # three answers serve all samples, so that pairs are worth few independent ones
     assert (table["clusters_right"] < LEAST_CLUSTERS).all()
-    assert (table[["interaction", "own_answer"]] == TOO_FEW).all(axis=None)
+    assert (table[["comparison_right", "comparison_wrong"]] == TOO_FEW).all(axis=None)
 
 
 def test_what_a_detector_reads_is_what_crossing_says_of_it_alone(
@@ -79,12 +80,15 @@ def test_what_a_detector_reads_is_what_crossing_says_of_it_alone(
     mine = scores[scores["detector"] == "probe"].assign(layer=0, draw=0, probe="clean", fold=0)
     (one,) = analyses(mine, varied, **BOOTSTRAP.model_dump())
     made = crossing.tables(one)
-    terms, claims = made["crossing"].set_index("quantity"), made["claims"].set_index("claim")
+    terms, claims = (
+        made["crossing"].set_index("quantity"),
+        made["claims"].set_index(keys(made["claims"])),
+    )
     for name in reads.ESTIMATES:
         ends = terms.loc[name, ["estimate", "ci_low", "ci_high"]].astype(float)
         found = row[[name, f"{name}_low", f"{name}_high"]].astype(float)
         assert found.tolist() == pytest.approx(ends.tolist())
-    for claim, side in (("interaction", "right"), ("own_answer", "wrong")):
+    for claim, side in (("comparison_right", "right"), ("comparison_wrong", "wrong")):
         assert row[claim] == claims.loc[claim, "verdict"] in ("yes", "no")
         assert row[f"{claim}_p"] == pytest.approx(claims.loc[claim, "p"])
         assert row[f"clusters_{side}"] == claims.loc[claim, "clusters"] >= LEAST_CLUSTERS

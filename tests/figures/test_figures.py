@@ -25,6 +25,7 @@ from figure_tables import (
     views,
 )
 
+from anchorscope.claims import CLAIMS
 from anchorscope.figures import figure_lower
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart
@@ -224,6 +225,8 @@ def test_the_share_of_swaps_stands_beside_those_with_tokens_blocked() -> None:
         terms_here = own[own["quantity"] == "pair_right"]["estimate"]
         assert sorted(rows["pair"][clean]) == pytest.approx(sorted(terms_here), abs=1e-3)
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
+    for claim in CLAIMS.values():
+        assert f"{claim.called} in 8 of 8" in caption(spec)
     assert "Filled markers at the headline layer" in caption(spec)
     assert "Swaps: 210 to 213 pairs of right answers." in caption(spec)
 

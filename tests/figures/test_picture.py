@@ -21,13 +21,13 @@ def table() -> pd.DataFrame:
     blind = (rows["model"] == "o") & (rows["layer"] == 0)
     return rows.assign(
         site="mlp", position="final", anchor="Q", share=0.1 * rows["layer"], share_low=0.0,
-        share_high=0.4, n_paired=50, signal=~blind, thin=False,
+        share_high=0.4, n_paired=50, predicts=~blind, thin=False,
     )  # fmt: skip
 
 
 @as_chart
 def page(rows: pd.DataFrame, request: Request) -> Picture:
-    rows = data.shown(rows, request, ["share", "signal"])
+    rows = data.shown(rows, request, ["share", "predicts"])
     lines = data.in_lines(data.by_group(data.numbered(rows, "share", 100)))
     panel = Panel(lines, axis_of(lines, "Share (%)"), TIPS)
     caption = notes.caption(request, rows, "Shares", "n = 50", ["So it is."], ["How."])

@@ -14,11 +14,11 @@ from browser import driven, needs_browser
 from figure_tables import judged
 from verdicts import TABLES, mixed, said_of
 
+from anchorscope.claims import CLAIMS, keys
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
 from anchorscope.probes import samples
 from anchorscope.report import cell_summary, report, report_samples, run_facts
-from anchorscope.statements import say
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import UNSURE, Counts
 from anchorscope.storage.files import read_csv, write_csv, write_json, write_parquet
@@ -98,7 +98,7 @@ def _cell(root: Path, model: str, dataset: str, *, signal: bool) -> None:
         write_parquet(table, root / stage / model / f"{dataset}.parquet")
     for end, made in TABLES.items():
         table = made([(model, "")], [(dataset, "")], LAYERS).drop(columns=["model", "dataset"])
-        table[[c for c in ("signal", "cell_signal") if c in table and not signal]] = False
+        table[[c for c in ("predicts", "cell_signal") if c in table and not signal]] = False
         if end == ".claims" and not signal:
             table = judged(table, "no", "signal")
         write_csv(table, root / "delta_p" / model / f"{dataset}{end}.csv")
@@ -233,15 +233,14 @@ def test_a_cap_is_spread_evenly_and_small_groups_stay_whole(cap: int, taken: lis
 
 
 def test_cells_without_a_signal_are_named_and_not_interpreted(run: Config, page: Page) -> None:
-    assert f"In 3 of 4 cells that can be judged, {say.says['signal']}." in page.text
+    assert f"In 3 of 4 cells that can be judged, {CLAIMS['signal'].says}." in page.text
     missing = page.text.partition("What is missing")[2].partition("Cell by cell")[0]
-    begins = f"In 1 of 4 cells, the test did not show that {say.says['signal']}"
+    begins = f"In 1 of 4 cells, the test did not show that {CLAIMS['signal'].says}"
     assert f"{begins}: second on hard (" in missing
-    assert say.no_conclusion in missing
     for row in rows_of(report.build(run).replace("\u00a0", " "), "glance"):
         weak = (row["model"], row["dataset"]) == ("second", "hard")
-        assert row["signal"] == ("✗ no signal" if weak else "✓ yes")
-        assert (row["ΔP of Q"] == row["ΔP of A"] == "no signal") == weak
+        assert row["signal"] == ("no" if weak else "yes")
+        assert (row["ΔP of Q"] == row["ΔP of A"] == "not predicted") == weak
 
 
 def test_a_number_at_a_glance_stands_beside_the_n_of_its_row(tmp_path: Path) -> None:
@@ -283,11 +282,7 @@ def test_the_glossary_explains_only_what_was_run(run: Config, tmp_path: Path) ->
         assert f"<dt>{term}</dt>" in whole and f"<dt>{term}</dt>" not in bare
 
 
-GLANCE = {
-    "interaction": "interaction", "own_answer": "own answer", "truth": "truth",
-    "through_eq": "through the exact tokens",
-}  # fmt: skip
-"""Claim → its column of the table at a glance."""
+"""Verdict → the beginning of the sentence on what is missing."""
 
 
 BEGINS = {
@@ -316,8 +311,8 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(tmp_path
     )
     made, _, missing = text.partition("What may be claimed")[2].partition("What is missing")
     missing = missing.partition("Cell by cell")[0]
-    for claim, words in say.says.items():
-        verdicts = claims["verdict"][claims["claim"] == claim].tolist()
+    for key, claim in CLAIMS.items():
+        words, verdicts = claim.says, claims["verdict"][keys(claims) == key].tolist()
         judged = [one for one in verdicts if one in ("yes", "no")]
         shown = f"In {judged.count('yes')} of {len(judged)} cell"
         assert (words in made) == ("yes" in verdicts) and (shown in made or words not in made)
@@ -331,16 +326,13 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(tmp_path
         sentences.index("For the gain and the claims, each sample")
     ]
     shown = {(row["model"], row["dataset"]): row for row in rows_of(html, "glance")}
-    for row in claims.to_dict("records"):
+    for key, row in zip(keys(claims), claims.to_dict("records"), strict=True):
         number = CELLS.index((row["model"], row["dataset"]))
-        begins, unsaid = said_of(row)
+        begins, unsaid = said_of(key, row)
         said = sentences[starts[number] : starts[number + 1]]
         assert begins in said and not any(words in said for words in unsaid)
         glance = shown[models[row["model"]], datasets[row["dataset"]]]
-        if row["claim"] == "signal":
-            assert glance["signal"].startswith("✓" if row["verdict"] == "yes" else "✗")
-        else:
-            assert glance[GLANCE[row["claim"]]] == row["verdict"]
+        assert glance[CLAIMS[key].called] == row["verdict"]
     assert not re.search(r"\b(nan|None)\b", text)
 
 

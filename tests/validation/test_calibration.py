@@ -35,7 +35,12 @@ class Cell:
         self.truth = self._truth()
         s = self.random.normal(size=self.n)
         self.floors = pd.DataFrame({"id": self.ids, "floor": "answer", "s": s})
-        self.curve = pd.DataFrame([{"site": "mlp", "position": "final", "cell_signal": True}])
+        self.curve = pd.DataFrame(
+            [
+                {"site": "mlp", "position": "final", "layer": k, "predicts": True}
+                for k in range(LAYERS)
+            ]
+        )
         self.crossing = self._crossing()
         subjects = [f"s{number // 2}" for number in range(self.n)]
         asked = {"id": self.ids, "question": self.ids, "subject": subjects, "label": self.z}
@@ -148,7 +153,7 @@ def test_rows_are_every_layer_and_kind_and_what_is_unknown_is_blank(table: pd.Da
     keys = table[["layer", "grouping", "z", "kind"]].itertuples(index=False, name=None)
     kinds = ("all", *KINDS, "against-prior")
     assert sorted(keys) == sorted(product(range(LAYERS), ("per_layer",), ("all", "0", "1"), kinds))
-    assert (table["seed"] == 7).all() and table["signal"].all()
+    assert (table["seed"] == 7).all() and table["predicts"].all()
     where = "layer == 0 and z == '1' and kind == 'truism'"
     row = table.query(where).squeeze()
     assert (row["n"], row["n_truth_q"], row["n_truth_a"]) == (0, 0, 0)

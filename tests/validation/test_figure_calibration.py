@@ -33,10 +33,10 @@ def test_points_are_the_rows_of_all_kinds_at_the_headline_layer() -> None:
 
 def test_no_signal_blanks_and_missing_cells_are_told() -> None:
     table = calibration_of(MODELS, DATASETS)
-    table["signal"] = table["site"] != "attn"
+    table["predicts"] = table["site"] != "attn"
     here = (table["site"] == "mlp") & (table["position"] == "final")
     table.loc[here, "sensitivity"] = float("nan")
     said = words(draw(table[table["dataset"] == "a"]))
-    assert "No signal (hollow grey): Model on Alpha at attn/final;" in said
+    assert "Not predicted (hollow grey): Model on Alpha at attn/final;" in said
     assert "Not measured: Model on Beta." in said
     assert "Left out: 1 values of cells without samples of that truth." in said

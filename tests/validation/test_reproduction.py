@@ -54,11 +54,11 @@ class Figure:
             columns |= {"probe_auc": AUC[dataset] - 0.1 * (at != layers // 2)}
             own = {"answer_accuracy": {"Q": 0.88, "A": 0.62, "all": 0.7}[anchor]}
             popularity = POPULARITY.get(model, (0.9, 0.3))[anchor != "Q"]
-            own |= {"popularity": 1000.0 * popularity, "signal": True}
+            own |= {"popularity": 1000.0 * popularity, "predicts": True}
             part = pd.DataFrame(columns | {"headline": at == layers // 2})
             parts.append(part.assign(anchor=anchor, n=500, thin=False, **own))
         fixed = {"model": model, "dataset": dataset, "site": "mlp", "position": "final"}
-        fixed |= {"grouping": "per_layer", "cell_signal": True}
+        fixed |= {"grouping": "per_layer", "predicts": True}
         knockout = pd.concat(parts).assign(condition="knockout", ci_low=-99.0, **fixed)
         # of the groups of random tokens nothing is published
         ends = {"delta_p": -0.5, "ci_low": -1.5, "ci_high": 0.5, "condition": "random"}
@@ -188,8 +188,8 @@ def test_points_too_thin_for_the_line_are_left_out_and_a_thin_cell_is_not_judged
 
 def test_a_group_that_does_not_exist_shows_nothing_and_a_cell_without_signal_says_so() -> None:
     figure = Figure("llama-3.2")
-    figure.put("cell_signal", False, **NQ)
-    grey = (found := figure.check())[found["measured"].str.endswith("(no signal)")]
+    figure.put("predicts", False, **NQ)
+    grey = (found := figure.check())[found["measured"].str.endswith("(not predicted)")]
     assert ONE in set(zip(grey["model"], grey["dataset"], strict=True))
     assert "popqa" not in set(grey["dataset"])
     for column in ("delta_p", "ci_high"):
@@ -232,7 +232,7 @@ def test_statements_are_about_figures_models_and_columns_that_exist() -> None:
 def table_of(statement: dict[str, Any], model: str, value: float, **more: Any) -> pd.DataFrame:
     """Its table in three layers, with this value on PopQA, and rows of no concern."""
     columns = {"site": "mlp", "position": "final", "model": model, "dataset": "popqa"}
-    columns |= statement["rows"] | {"thin": False, "signal": True} | more
+    columns |= statement["rows"] | {"thin": False, "predicts": True} | more
     table = pd.DataFrame({"layer": [0, 1, 2], "headline": [False, True, False]})
     table = table.assign(**columns, **{statement["column"]: value / statement.get("factor", 1)})
     other = dict.fromkeys(statement["rows"], "another")

@@ -65,7 +65,7 @@ QUESTION = dict(zip(IDS, (1.0, 1.0, -1.0, 1.0), strict=True))
 def by_hand(alone: dict[str, float] = ALONE) -> pd.DataFrame:
     parts = [long("clean", CLEAN, n_tokens=np.nan)]
     parts += [long("answer-only", alone, n_tokens=3.0), long("question", QUESTION, n_tokens=3.0)]
-    # Text tells as much as the probe: no signal.
+    # Text tells as much as the probe, which predicts all the same.
     answers, floor = labelled(IDS, [0, 0, 0, 1]), floors(CLEAN)
     products = Products(main_run(CLEAN, CUT), answers, pd.concat(parts), floors=floor)
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
@@ -84,7 +84,7 @@ def test_flips_and_points_are_those_worked_out_by_hand() -> None:
     assert rows["question_delta_p"]["Q"] == pytest.approx(100 * (p[-1.0] - p[1.0]))
     both = rows["delta_p"] - rows["question_delta_p"]
     assert rows["delta_p_contrast"].to_numpy() == pytest.approx(both.to_numpy())
-    assert not table["signal"].any()
+    assert table["predicts"].all()
 
 
 def test_where_none_of_n_flips_a_share_is_bounded_by_0_and_a_difference_is_not() -> None:
