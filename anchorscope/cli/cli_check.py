@@ -24,7 +24,12 @@ from anchorscope.styles import Example, style_of
 from anchorscope.workflow import trials
 from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
-from anchorscope.workflow.resources import activation_bytes, asked, samples
+from anchorscope.workflow.resources import (
+    activation_bytes,
+    asked,
+    checkpoint as checkpoint_of,
+    samples,
+)
 from anchorscope.workflow.studies import StudyCell
 from anchorscope.workflow.trials import Trial
 
@@ -82,6 +87,8 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     yield from gpu(config, [name for name in models if name not in fitting])
     for name, trial in known.items():
         yield from measured(config, trial, [cell for cell in left if cell.model == name])
+    for name in (name for name in models if name not in known):
+        yield unknown_time(config, name)
     for name in dict.fromkeys(cell.dataset for cell in every):
         if config.local_of(name) is None:
             continue
@@ -173,6 +180,14 @@ def measured(config: Config, trial: Trial, left: Iterable[StudyCell]) -> Iterato
     if trial.limit is not None and trial.limit < wanted:
         what = say.batches_halved(trial.model, wanted)
         yield Finding("warning", "gpu", what, f"set `batch_tokens: {trial.limit}`")
+
+
+def unknown_time(config: Config, name: str) -> Finding:
+    """Say that no trial tells how long a model takes here, and how to make one."""
+    if config.models[name].train and checkpoint_of(config, name) is None:
+        return Finding("ok", "time", f"{name}: time unknown until the model is trained")
+    do = f"to measure it, run `anchorscope selftest --like {name}`"
+    return Finding("ok", "time", f"{name}: time unknown", do)
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 import io
 import logging
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from tqdm import tqdm
 log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LINES = 5.0
+FIRST_LINE = 30.0
+"""Seconds after which a first line is written, even if no step is done yet."""
 LINE = "{desc}: {n_fmt} of {total_fmt}{unit}, {rate_noinv_fmt}, {remaining} left"
 
 
@@ -38,6 +41,9 @@ class Progress(tqdm):
         # Show the mean rate, not the rate of the last steps, since steps differ in speed.
         usual = {"unit": f" {unit}", "leave": None, "delay": 1, "smoothing": 0}
         super().__init__(*args, **{**usual, **options})
+        self._first = threading.Timer(FIRST_LINE, self.refresh)
+        self._first.daemon = True
+        self._first.start()
 
     @property
     def seconds(self) -> float:
@@ -59,6 +65,7 @@ class Progress(tqdm):
 
     def close(self) -> None:
         """Write the last line to the log, then close the bar."""
+        self._first.cancel()
         if not self.disable:
             self._write_line()
         super().close()

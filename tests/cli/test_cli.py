@@ -217,6 +217,14 @@ def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, 
     assert found.code == 1 and status == "error" and "broken JSON" in text
 
 
+def test_an_unknown_time_comes_with_the_command_that_measures_it(run, clone):
+    ((status, said),) = run("check").about("time")
+    assert status == "ok"
+    assert said == "near: time unknown; to measure it, run `anchorscope selftest --like near`"
+    ((_, said),) = run("check", "learned").about("time")
+    assert said == "taught: time unknown until the model is trained"
+
+
 def test_too_little_room_is_an_error(run, monkeypatch):
     usage = shutil.disk_usage(".")._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)

@@ -42,7 +42,7 @@ def test_least_n_and_least_gain_are_each_others_inverse(wrong: float) -> None:
 def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_is_not() -> None:
     assert "4 rows are too few to detect a signal" in (statements.too_small(4) or "")
     assert re.search(
-        r"300 rows and .* \.14 above .* About 2,\d00 rows", statements.too_small(300) or ""
+        r"half of the 300 .* \.14 above .* About 2,\d00 rows", statements.too_small(300) or ""
     )
     assert statements.too_small(900) is None
     said = statements.hopeless([0] * 30 + [1] * 270)
