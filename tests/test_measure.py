@@ -1,8 +1,10 @@
 """From Python: the workflow's stages in one call, and the notebook that shows it."""
 
+import inspect
 import json
 import logging
 import re
+from importlib import import_module
 from typing import Any
 
 import own_rows
@@ -43,6 +45,15 @@ def measure(load: Any, table: Any = None, **changed: Any) -> Measured:
 @pytest.fixture(scope="module")
 def measured(load: Any) -> Measured:
     return measure(load, readouts=["mlp/final", "resid/final"], names=("tiny", "mine"))
+
+
+def test_the_docs_list_every_argument():
+    page = (PROJECT / "docs/index.md").read_text(encoding="utf-8")
+    table = page.partition("argument | meaning")[2].partition("\n\n")[0]
+    cells = [line.partition(" | ")[0] for line in table.splitlines() if line.startswith("`")]
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    own = {*inspect.signature(anchorscope.measure).parameters} - {"settings"}
+    assert named == own | import_module("anchorscope.measure").SETTINGS
 
 
 def test_the_table_is_a_figures_table(measured: Measured) -> None:

@@ -34,7 +34,7 @@ LIMITS = """\
 def text(detector: Detector) -> str:
     """Return the card's Markdown."""
     origin = detector.origin
-    name = origin.model or f"a {origin.shape[0]}"
+    name = _hub_id(detector) or Path(origin.model or f"a {origin.shape[0]}").name
     model = f"{name} at {origin.revision}" if origin.revision else name
     answers = f"{detector.n:,} answers, {detector.n_wrong:,} of them wrong"
     head = yaml.safe_dump(_metadata(detector), sort_keys=False, allow_unicode=True)
@@ -54,16 +54,21 @@ def text(detector: Detector) -> str:
 
 
 def _metadata(detector: Detector) -> dict[str, Any]:
-    """Return the metadata that the hub shows and searches. A folder is no base model."""
-    model = detector.origin.model
-    on_hub = model is not None and model.count("/") == 1 and not Path(model).exists()
+    """Return the metadata that the hub shows and searches."""
+    model = _hub_id(detector)
     return {
         "library_name": "anchorscope",
-        **({"base_model": model, "base_model_relation": "adapter"} if on_hub else {}),
+        **({"base_model": model, "base_model_relation": "adapter"} if model else {}),
         "pipeline_tag": "text-classification",
         "tags": ["hallucination-detection", "probe", "interpretability"],
         "metrics": ["roc_auc"],
     }
+
+
+def _hub_id(detector: Detector) -> str | None:
+    """Return the model's id on the hub; None for a folder, whose path the card must not tell."""
+    model = detector.origin.model
+    return model if model and model.count("/") == 1 and not Path(model).exists() else None
 
 
 def _table(detector: Detector) -> str:

@@ -134,7 +134,8 @@ def test_the_card_names_model_data_table_and_limits_as_the_hub_reads_them(
     for said in ("at abc1234", "popqa; 60 answers", "| 0.851", "What it must not be used for"):
         assert said in body
     detector.save(tmp_path)
-    assert "base_model" not in (tmp_path / CARD).read_text()  # a folder, which the hub lacks
+    text = (tmp_path / CARD).read_text()
+    assert "base_model" not in text and str(detector.origin.model) not in text  # a folder
 
 
 def test_a_column_under_another_name_is_refused_and_others_are_named_in_one_line(
