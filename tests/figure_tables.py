@@ -122,13 +122,7 @@ def crossing_of(
             means |= {f"through_{side}_knockout": (0.2 * value, n)}
             means |= {f"through_{side}_rest": (0.95 * value, n)}
             means |= {f"left_{side}_knockout": (0.9, n), f"left_{side}_rest": (0.95, n)}
-        for side, value in (("right", 0.78 if deep else 0.5), ("wrong", 0.24), ("gold", 0.7)):
-            n = means[f"pair_{side}"][1]
-            means |= {f"share_{side}": (value, n)}
-            means |= {f"share_{side}_knockout": (0.51, n), f"share_{side}_rest": (value - 0.02, n)}
-        shares = {"share_question": 0.25, "share_answer": 0.2, "share_pair": 0.45 if deep else 0.1}
-        bare = {name: (value, 210 + i) for name, value in (shares | {"share_noise": 0.1}).items()}
-        bare |= {"follows": (0.4, 420 + 2 * i)}
+        bare: dict[str, tuple[float, int]] = {}
         if headline:
             facts = {"same_frame": 0.1, "mirrored": 0.05, "unlike": 0.01, "by_wording": 0.0}
             bare |= {name: (value, 400 + i) for name, value in facts.items()}
