@@ -86,10 +86,8 @@ def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: M
 def test_it_gives_a_detector_of_each_read_out(measured: Measured, load: Any) -> None:
     assert measured.detector().readout == "mlp/final"
     detector = measured.detector("resid/final")
-    loaded, samples = (
-        load("llama"),
-        measured.samples.query("site == 'resid' and position == 'final'"),
-    )
+    loaded = load("llama")
+    samples = measured.samples.query("site == 'resid' and position == 'final'")
     assert (samples["layer"] == detector.layer).all()
     found = detector.score(loaded.model, loaded.tokenizer, rows()).set_index("question")
     own = samples.assign(question=samples["id"].map(measured.answers.set_index("id")["question"]))

@@ -1,4 +1,4 @@
-"""Claims about a read-out. Each module in `rules` holds one: its words, and its rule.
+"""Claims about a read-out. Each module in `rules` holds one: its words and its rule.
 
 To add a claim, add a module whose `RECORDS` are its records. Tables, texts, captions and pages go
 through `CLAIMS`. The other modules here hold the estimates that rules rest on.

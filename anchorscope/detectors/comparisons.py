@@ -125,10 +125,7 @@ def reads(table: pd.DataFrame, request: Request) -> Picture:
 
 
 def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
-    """Draw stacked bars, the interval of the pair's share, and dots.
-
-    A dot shows that `comparison` holds for right answers.
-    """
+    """Draw stacked bars, the interval of the pair's share, and a dot where `comparison` holds."""
     panel = figure_panel.shares(rows, frame)
     pair = alt.Chart(rows).encode(frame.y)
     pair = pair.transform_filter(f"datum.series === '{draw.TERMS['pair'].name}'")

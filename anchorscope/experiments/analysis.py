@@ -85,10 +85,9 @@ class Analysis:
         if self.before is None or self.before.name == self.readout.name:
             return None
         own, name = self.readout.own[None], self.before.name
-        after, before = self._refitted(self.readout), self._refitted(self.before)
-        refits = None
-        if after is not None and before is not None:
-            refits = Again(after[0], after[1][:, None], {name: before[1]})
+        ours, theirs, refits = self._refitted(self.readout), self._refitted(self.before), None
+        if ours and theirs:
+            refits = Again(ours[0], ours[1][:, None], {name: theirs[1]})
         gains = strength.excess(own, {name: self.before.own}, self.z, self.drawn, refits)
         return strength.margin(gains, ["the probe at the prompt's end"], self.drawn, self.level)
 

@@ -77,6 +77,7 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     layer = int(headline["layer"])
     here = curve[curve["layer"] == layer]
     beside = controls[controls["layer"] == layer].to_dict("records")[0]
+    judged = dict(zip(keys(claims), map(_claim, claims.to_dict("records")), strict=True))
     floor = "" if pd.isna(headline["floor"]) else headline["floor"]
     judged = dict(zip(keys(claims), map(_claim, claims.to_dict("records")), strict=True))
     return {

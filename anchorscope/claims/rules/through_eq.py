@@ -39,8 +39,8 @@ def judge(evidence: Evidence) -> Verdict:
     tested = {side: one for side, one in sides.items() if np.isfinite(one.p)}
     if tested:
         side = min(tested, key=lambda side: tested[side].p)
-        remarks = filter(None, [sides[side].reason, f"judged on {side} answers"])
-        return replace(sides[side], reason="; ".join(remarks))
+        why = [sides[side].reason, f"judged on {side} answers"]
+        return replace(sides[side], reason="; ".join(filter(None, why)))
     side = max(sides, key=lambda side: sides[side].verdict == BY_DESIGN)
     reasons = {one.reason: side for side, one in sides.items()}
     if sides[side].verdict == BY_DESIGN or len(reasons) == 1:

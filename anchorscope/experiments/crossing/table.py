@@ -28,7 +28,8 @@ CROSSING = {
     "quantity": "what is estimated, see below",
     "estimate": "the estimate: logits, or a share or slope",
     **interval_of("estimate", "ci"),
-    "p": "p-value of `estimate` not being above 0 (a swap share: 0.5), not corrected for cells",
+    "p": "p-value of `estimate` not being above 0 (a swap share: above 0.5), not corrected for "
+    "cells",
     "n": "pairs",
     **recurring("predicts", "headline"),
 }
@@ -126,12 +127,11 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
 
 def _evidence(analysis: Analysis, answers: Groups) -> Evidence:
     """Return what the claims are judged by."""
-    over_prompt = analysis.over_prompt
     return Evidence(
         level=analysis.level,
         precedes=analysis.readout.position in PRECEDING,
         over_text=_gain(analysis.cell_strength, analysis),
-        over_prompt=_gain(over_prompt, analysis) if over_prompt else None,
+        over_prompt=_gain(analysis.over_prompt, analysis) if analysis.over_prompt else None,
         answers=answers,
     )
 
