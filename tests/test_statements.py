@@ -162,15 +162,14 @@ EXAMPLES: dict[str, Examples] = {
     "signal": [
         ((FOUND,), SAID["samples"] + " For these claims, each sample is scored at a layer chosen "
          "without that sample. At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and "
-         "the AUC of the hardest text model there (which reads question and response) is 0.71. "
+         "the AUC of the hardest text model there (which reads question and response) is 0.71, and "
+         "that of a probe at the prompt's end, before the answer, 0.66. "
          "The probe does not predict the label at 3 of 30 layers."),
-        ((FOUND | {"floor": {"name": "", "auc": None}, "layers_not_predicting": []},),
+        ((FOUND | {"floor": {"name": "", "auc": None}, "layers_not_predicting": [],
+                   "prompt_end_auc": None},),
          SAID["samples"] + " For these claims, each sample is scored at a layer chosen without "
          "that sample. At the headline layer the probe's AUC is 0.89 [0.86, 0.92]."),
     ],
-    "before": [((FOUND,), "A probe at the prompt's end, before the answer, has an AUC "
-                "of 0.66 at the headline layer."),
-               ((FOUND | {"prompt_end_auc": None},), "")],
     "crossing": [
         ((FOUND,), "No answers were swapped, or no two samples could form a pair."),
         *(((found,), "Answers that score higher after their own question than after their "

@@ -16,7 +16,7 @@ from anchorscope.questions import world
 from anchorscope.questions.fields import UNSEEN
 
 CROSSED = (
-    "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "share_pair",
+    "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "share_right",
 )  # fmt: skip
 """Columns with quantities of the crossing table, and with bounds of their intervals."""
 COLUMNS = {

@@ -46,7 +46,7 @@ CHECKS: Checks = {
         _of("pair term of right answers, lower end", "pair_right_low", 0.0),
         _of("pair term of wrong answers", "pair_wrong", high=-0.8),
         _of("pair term of wrong answers, upper end", "pair_wrong_high", high=0.0),
-        _of("share of the pair", "share_pair", 0.3),
+        _of("swap share of right answers", "share_right", 0.65),
         _of("pair term of gold answers", "pair_gold", 0.6),
         *(_of(f"pair term at layer {n}", "pair_right", -0.05, 0.05, layer=n) for n in range(3)),
         *(

@@ -55,6 +55,9 @@ class Verdict:
     clusters: float = 0.0  # effective number of independent samples or pairs
 
 
+BEFORE = Verdict(BY_DESIGN, "the read-out precedes the answer")
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim: its words and its rule."""
@@ -99,8 +102,8 @@ def judged(
 
 def of_gain(gain: Gain, level: float) -> Verdict:
     """Judge whether a gain in AUC is above 0."""
-    if few := shortage(gain.n, gain.clusters, LEAST_CLUSTERS, "samples"):
-        return Verdict(TOO_FEW, few, n=gain.n, clusters=gain.clusters)
+    if few := too_few(gain.n, gain.clusters, LEAST_CLUSTERS, "samples"):
+        return few
     if not np.isfinite(gain.estimate.p):
         return Verdict(TOO_FEW, "the AUC has no interval", n=gain.n, clusters=gain.clusters)
     reason = f"the AUC is not significantly above {gain.over}"
@@ -110,13 +113,17 @@ def of_gain(gain: Gain, level: float) -> Verdict:
 def cannot_be_judged(evidence: Evidence) -> Verdict | None:
     """Return the verdict on claims about swapped answers, if there are none to judge."""
     if evidence.precedes:
-        return Verdict(BY_DESIGN, "the read-out precedes the answer")
+        return BEFORE
     return None if evidence.answers else Verdict(NOT_MEASURED, "no answers were swapped")
 
 
-def shortage(n: int, clusters: float, least: int = LEAST_PAIRS, unit: str = "pairs") -> str:
-    """Say what is missing: "7 pairs, and at least 10 are needed"; "" if nothing is missing."""
-    if n < least:
-        return f"{n} {unit if n != 1 else unit.removesuffix('s')}, and at least {least} are needed"
-    enough = clusters >= LEAST_CLUSTERS
-    return "" if enough else f"{clusters:.3g} clusters, and at least {LEAST_CLUSTERS} are needed"
+def too_few(
+    n: int, clusters: float, least: int = LEAST_PAIRS, unit: str = "pairs"
+) -> Verdict | None:
+    """Return a verdict that says what is missing; None if nothing is missing."""
+    counted = f"{n} {unit if n != 1 else unit.removesuffix('s')}"
+    if n >= least:
+        counted, least = f"{clusters:.3g} clusters", LEAST_CLUSTERS
+    reason = f"{counted}, and at least {least} are needed"
+    missing = n < least or clusters < LEAST_CLUSTERS
+    return Verdict(TOO_FEW, reason, n=n, clusters=clusters) if missing else None

@@ -51,7 +51,7 @@ class Cell:
         """A row per quantity and layer, and rows that calibration does not read."""
         names = [name for name in CROSSED if not name.endswith(("_low", "_high"))]
         rows = []
-        for name, layer in product([*names, "follows"], range(LAYERS)):
+        for name, layer in product([*names, "unlike"], range(LAYERS)):
             ends = {"ci_low": f"{name}_low", "ci_high": f"{name}_high"}
             row = {"site": "mlp", "position": "final", "layer": layer, "quantity": name}
             row |= {column: number(one, layer) for column, one in ends.items()}

@@ -19,7 +19,7 @@ def calibrated(**changed: Any) -> pd.DataFrame:
         "verdict_accuracy": 0.99, "probe_auc": 0.99, "random_flip_share": 0.01,
         "answer_auc": 0.5, "pathway_auc": 0.97, "sensitivity": 0.7, "specificity": 0.98,
         "pair_right": 1.8, "pair_right_low": 1.5, "pair_wrong": -1.4, "pair_wrong_high": -1.1,
-        "pair_gold": 0.9, "share_pair": 0.45,
+        "pair_gold": 0.9, "share_right": 0.75,
     }  # fmt: skip
     early = dict.fromkeys(values, -1.0) | {"pair_right": 0.01, "pair_gold": -0.01}
     rows = [

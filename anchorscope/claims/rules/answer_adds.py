@@ -1,12 +1,12 @@
 """Answer adds: after the answer, the probe's AUC is above that of the probe at the prompt's end."""
 
-from anchorscope.claims.claim import BY_DESIGN, NOT_MEASURED, Claim, Evidence, Verdict, of_gain
+from anchorscope.claims.claim import BEFORE, NOT_MEASURED, Claim, Evidence, Verdict, of_gain
 
 
 def judge(evidence: Evidence) -> Verdict:
     """Judge whether the probe knows more than what is known before the answer is read."""
     if evidence.precedes:
-        return Verdict(BY_DESIGN, "the read-out precedes the answer")
+        return BEFORE
     if evidence.over_prompt is None:
         return Verdict(NOT_MEASURED, "no probe was fitted at the prompt's end")
     return of_gain(evidence.over_prompt, evidence.level)

@@ -10,22 +10,18 @@ from functools import partial
 
 from anchorscope.claims.claim import (
     OWN,
-    TOO_FEW,
     YES,
     Claim,
     Evidence,
     Verdict,
     cannot_be_judged,
     judged,
-    shortage,
+    too_few,
 )
 from anchorscope.claims.estimates import HALF, PAIR, Answers, Pairs
 
 LEAST_SHARE = 0.55
 """The swap share must surely be above this or, of wrong answers, below 1 minus this."""
-NO_SHARE = "the swap share beyond text is not significantly {}"
-NO_PAIR = "the pair term is not significantly {} 0"
-NO_GAIN = "the overlap of question and answer may explain it"
 
 
 def judge(evidence: Evidence, side: str) -> Verdict:
@@ -35,8 +31,8 @@ def judge(evidence: Evidence, side: str) -> Verdict:
     own = evidence.answers[side][OWN]
     own = own.of(own.known)
     pairs = own.pairs(evidence.level)
-    if few := shortage(pairs.n, pairs.clusters):
-        return Verdict(TOO_FEW, few, n=pairs.n, clusters=pairs.clusters)
+    if few := too_few(pairs.n, pairs.clusters):
+        return few
     tried = [_towards(own, pairs, sign) for sign in ((1,) if side == "right" else (1, -1))]
     return min(tried, key=lambda one: one.p)
 
@@ -46,9 +42,11 @@ def _towards(own: Answers, pairs: Pairs, sign: int) -> Verdict:
     pair, share = own.term(PAIR), own.share(beyond_text=True)
     where, end = ("above", LEAST_SHARE) if sign > 0 else ("below", 1 - LEAST_SHARE)
     steps = {
-        NO_PAIR.format(where): pairs.mean(sign * pair),
-        NO_GAIN: pairs.mean(sign * (pair - own.imitated)),
-        NO_SHARE.format(f"{where} {100 * end:.0f} %"): pairs.mean(
+        f"the pair term is not significantly {where} 0": pairs.mean(sign * pair),
+        "the overlap of question and answer may explain it": pairs.mean(
+            sign * (pair - own.imitated)
+        ),
+        f"the swap share beyond text is not significantly {where} {100 * end:.0f} %": pairs.mean(
             sign * (share - HALF) - (LEAST_SHARE - HALF)
         ),
     }

@@ -12,13 +12,12 @@ from anchorscope.claims.claim import (
     BY_DESIGN,
     NOT_MEASURED,
     OWN,
-    TOO_FEW,
     Claim,
     Evidence,
     Verdict,
     cannot_be_judged,
     judged,
-    shortage,
+    too_few,
 )
 from anchorscope.claims.damage import LEAST_PART, Damaged
 from anchorscope.claims.estimates import HALF, PAIR, Answers
@@ -37,16 +36,11 @@ def judge(evidence: Evidence) -> Verdict:
         return verdict
     sides = {side: _of_side(of, evidence.level) for side, of in evidence.answers.items()}
     tested = {side: one for side, one in sides.items() if np.isfinite(one.p)}
-    if tested:
-        side = min(tested, key=lambda side: tested[side].p)
-        why = [sides[side].reason, f"judged on {side} answers"]
-        return replace(sides[side], reason="; ".join(filter(None, why)))
-    side = max(sides, key=lambda side: sides[side].verdict == BY_DESIGN)
-    reasons = {one.reason: side for side, one in sides.items()}
-    if sides[side].verdict == BY_DESIGN or len(reasons) == 1:
-        return sides[side]
-    every = "; ".join(f"{side}: {why}" for why, side in reasons.items())
-    return replace(sides[side], reason=every)
+    if not tested:
+        return max(sides.values(), key=lambda one: one.verdict == BY_DESIGN)
+    side, found = min(tested.items(), key=lambda item: item[1].p)
+    why = filter(None, [found.reason, f"judged on {side} answers"])
+    return replace(found, reason="; ".join(why))
 
 
 def _of_side(arms: Mapping[str, Answers], level: float) -> Verdict:
@@ -59,8 +53,8 @@ def _of_side(arms: Mapping[str, Answers], level: float) -> Verdict:
     pairs = clean.pairs(level)
     if known.sum() >= LEAST_PAIRS > pairs.n:
         return Verdict(BY_DESIGN, NOTHING_ELSE, n=pairs.n)
-    if few := shortage(pairs.n, pairs.clusters):
-        return Verdict(TOO_FEW, few, n=pairs.n, clusters=pairs.clusters)
+    if few := too_few(pairs.n, pairs.clusters):
+        return few
     damaged = Damaged.of(clean, blocked, pairs)
     if not damaged.readable:
         return Verdict(NOT_MEASURED, UNREADABLE, n=pairs.n, clusters=pairs.clusters)

@@ -19,7 +19,6 @@ from anchorscope.experiments.columns import interval_of, recurring
 from anchorscope.experiments.crossing.swapped import Swapped
 from anchorscope.passes import interventions
 from anchorscope.passes.partners import LEAST_PAIRS
-from anchorscope.probes import intervals
 from anchorscope.probes.strength import FLOORS, Strength
 
 TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
@@ -57,9 +56,6 @@ QUANTITIES = {
     "four passes, divided by λ",
     "left_<side>_<condition>": "λ: the slope of the answer term under the condition on the clean "
     "answer term",
-    "share_<term>": "share of the `question`, `answer` or `pair` term in the mean squares over "
-    "pairs of right answers; `share_noise` is the share of the variance over refitted probes",
-    "follows": "share of right answers whose predicted class flips after the partner's question",
     "same_frame": "share of pairs whose prompts differ only in E_Q; at the headline layer",
     "mirrored": "share of other pairs whose pair terms cancel by design with E_Q blocked; "
     "at the headline layer",
@@ -76,10 +72,7 @@ CLAIM_COLUMNS = {
     "verdict": "`yes`, `no` (not shown), `too few`, `not measured` or `by design`",
     "p": "the largest p-value of the claim's tests; in a figure's table corrected for its "
     "cells (Holm), not for the number of claims",
-    "estimate": "; ".join(
-        dict.fromkeys(f"`{one.name}`: {one.number.format('…')}" for one in CLAIMS.values())
-    )
-    + "; percentages as fractions",
+    "estimate": "the number that texts report of the claim; percentages as fractions",
     **interval_of("estimate", "ci"),
     "n": "samples, or pairs",
     "clusters": "effective number of independent samples or pairs",
@@ -119,8 +112,7 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
             for side, some in pairs.sides.items()
         }
         if pairs.members.size:
-            rows = [*by_layer(groups, analysis.level), *_terms(groups["right"][OWN], analysis)]
-            rows += _of_pairs(pairs)
+            rows = [*by_layer(groups, analysis.level), *_of_pairs(pairs)]
     judged = {key: one.judge(_evidence(analysis, answers)) for key, one in CLAIMS.items()}
     return {"crossing": _long(rows, analysis), "claims": _of_claims(judged, analysis)}
 
@@ -216,32 +208,6 @@ def unlike(pairs: Swapped) -> np.ndarray:
     kinds = np.array([kind_of(text) for text in pairs.answers["ea_text"].astype(str)])
     one, other = pairs.members
     return kinds[one] != kinds[other]
-
-
-def _terms(right: Answers, analysis: Analysis) -> Iterator[QuantityRow]:
-    """Yield `share_<term>`, `share_noise` and `follows` (see `QUANTITIES`), over right answers.
-
-    A share is a term's mean square, divided by the sum of all terms' mean squares. Variance over
-    refits of the probe makes mean squares too large. It is subtracted, and counted as noise.
-    """
-    parts, squares, noise = {}, [], []
-    for name, which in TERMS.items():
-        one = right.term(which)
-        square = intervals.mean_known(one[0] ** 2, -1)
-        varied = np.zeros_like(square)
-        if len(one) > 2:  # two refits at least
-            varied = np.fmin(square, intervals.mean_known(one[1:].var(0, ddof=1), -1))
-        parts[name] = square - varied
-        squares.append(square)
-        noise.append(varied)
-    whole = np.sum(squares, axis=0)
-    for name, part in (parts | {"noise": np.sum(noise, axis=0)}).items():
-        share = Estimate(intervals.ratio(part, whole))
-        yield QuantityRow(f"share_{name}", share, len(right.fold))
-    crossed = analysis.readout.effects["crossed"]
-    samples = np.flatnonzero(crossed.measured & (analysis.z == 0))
-    follows = intervals.mean_known(1.0 * crossed.flip[0][:, samples], -1)
-    yield QuantityRow("follows", Estimate(follows), len(samples))
 
 
 def _long(rows: list[QuantityRow], analysis: Analysis) -> pd.DataFrame:

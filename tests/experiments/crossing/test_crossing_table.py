@@ -182,15 +182,6 @@ def test_the_table_has_a_row_for_each_quantity_and_layer() -> None:
     assert layers.empty, "every quantity is documented"
 
 
-def test_the_shares_are_those_planted_and_add_up_to_all() -> None:
-    found = by_layer(tables(*planted(question=1.0, answer=2.0, noise=0.0)))
-    shares = found[["share_question", "share_answer", "share_pair", "share_noise"]]
-    assert shares.sum(axis=1).to_numpy() == pytest.approx(np.ones(3))
-    assert shares.iloc[2].tolist() == pytest.approx([0.2, 0.8, 0, 0], abs=0.06)
-    follows = by_layer(tables(*planted(truth=2.0)))["follows"].tolist()
-    assert follows[1:] == pytest.approx([1, 1], abs=0.02)
-
-
 def test_what_passes_through_e_q_is_told_beside_what_passes_through_the_rest() -> None:
     for through, said in ((0.9, "yes"), (0.0, "no")):
         reads = {"truth": 1.0, "own": 0.5, "answer": 1.0, "question": 2.0, "noise": 0.1}
