@@ -10,6 +10,7 @@ from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.knockout import controls, curve
 from anchorscope.probes.bands import Draws
 from anchorscope.storage.errors import stale
+from anchorscope.storage.progress import Progress
 
 
 def columns() -> dict[str, Mapping[str, str]]:
@@ -38,7 +39,8 @@ def of_main_run(
     """
     made: dict[str, list[pd.DataFrame]] = {name: [] for name in columns()}
     given = {"floors": floors, "refits": refits, **bootstrap, "seed": seed}
-    for analysis in analyses(scores, answers, **given):
+    every, n = analyses(scores, answers, **given), scores["readout"].nunique()
+    for analysis in Progress(every, total=n, unit="read-outs"):
         made["curve"].append(curve.curve(analysis))
         made["contrasts"].append(controls.contrasts(analysis))
         made["controls"].append(controls.controls(analysis, scores, refits.ids))

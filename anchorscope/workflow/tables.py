@@ -16,6 +16,7 @@ from anchorscope.passes.activations import measured
 from anchorscope.probes.bands import Draws
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_parquet
+from anchorscope.storage.progress import Progress
 from anchorscope.storage.records import check_settings
 
 Made = tuple[Mapping[str, pd.DataFrame], dict[str, Any]]
@@ -49,7 +50,7 @@ def detection_cell(job: Any) -> Made:
     answers, pathways = read_parquet(given.answers), read_parquet(given.pathways)
     how = Bootstrap(**job.params.bootstrap), job.params.seed
     by_readout = read_parquet(given.detection).groupby("readout", sort=False, observed=True)
-    for readout, rows in by_readout:
+    for readout, rows in Progress(by_readout, unit="read-outs"):
         scored, predicted = evaluation.scored(rows, answers), pathways["readout"] == readout
         of_readout = (
             evaluation.table(scored, str(readout), *how),

@@ -24,9 +24,11 @@ class Heard(logging.Handler):
 
 @pytest.fixture
 def heard() -> Iterator[Heard]:
-    handler = Heard()
+    handler, level = Heard(), progress.log.level
     progress.log.addHandler(handler)
+    progress.log.setLevel(logging.INFO)
     yield handler
+    progress.log.setLevel(level)
     progress.log.removeHandler(handler)
 
 
@@ -35,16 +37,12 @@ def test_a_line_comes_before_a_slow_first_step_is_done(
 ) -> None:
     monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    monkeypatch.setattr(progress.log, "level", logging.INFO)
     with progress.Progress(total=40, unit="answers"):
         assert heard.came.wait(60)
         assert heard.lines[0].startswith("0 of 40 answers")
 
 
-def test_a_bar_that_ended_writes_no_further_line(
-    heard: Heard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(progress.log, "level", logging.INFO)
+def test_a_bar_that_ended_writes_no_further_line(heard: Heard) -> None:
     with progress.Progress(total=1) as bar:
         bar.update(1)
     bar._first.join(60)
