@@ -109,6 +109,11 @@ EXAMPLES: dict[str, Examples] = {
          "measured; 120 pairs of right answers"),
         ((40, 30, 10, 10, None), "40 answers, 10 right: 10 right and 20 wrong are measured"),
     ],
+    "chosen": [((1300, 650, 5940), "650 right and 650 wrong answers were chosen of 5,940")],
+    "chosen_in_caption": [
+        (([1300, 900], [5940, 5800]), "Right and wrong answers were balanced: 900 to 1,300 per "
+         "cell were chosen of 5,800 to 5,940.")
+    ],
     "detectable": [
         (("nq", 10000, 2000, 0.0412, 0.8), "nq: at most 10,000 questions are asked and 2,000 "
          "answers measured; if half of these are right, a gain in AUC of .041 is detectable (80 % "

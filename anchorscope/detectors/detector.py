@@ -24,7 +24,7 @@ from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on, tensor_name
-from anchorscope.probes.fitting import out_of_fold
+from anchorscope.probes.fitting import out_of_fold, stood_for
 from anchorscope.probes.intervals import auc
 from anchorscope.probes.platt import prior
 from anchorscope.probes.samples import layer_of_fold, median_layer, sigmoid
@@ -97,7 +97,7 @@ class Detector:
     """A linear detector of the wrong answers of one model.
 
     The logit is `weights` · state + `bias`: the log-odds of *wrong*, if answers are wrong as often
-    as in training (`n_wrong` / `n`).
+    as in the pool that the training answers were chosen from (`n_wrong` / `n`).
     """
 
     origin: Origin
@@ -105,7 +105,7 @@ class Detector:
     layer: int
     weights: tuple[float, ...]  # [width]
     bias: float
-    n: int  # answers that the probes were fitted to
+    n: int  # answers of the pool, for which those that the probes were fitted to stand
     n_wrong: int
     references: tuple[Reference, ...]
     data: str = "unknown"  # what the answers were: dataset, and its commit on the hub
@@ -142,7 +142,7 @@ class Detector:
 
         Returns:
             A row of `COLUMNS` for each of `rows`, in the same order. `p_wrong` assumes the share
-            of wrong answers in training. `p_balanced` assumes that half of all answers are wrong.
+            of wrong answers in the pool. `p_balanced` assumes that half of all answers are wrong.
             Both are blank if the answer was dropped. `dropped` then holds the reason.
 
         Raises:
@@ -369,7 +369,8 @@ def export(
 ) -> Detector:
     """Make the detector of the headline layer: the average of all folds' calibrated probes.
 
-    The probes were fitted to `answers`. `states` are the clean states, [layers, n, width]. For
+    The probes were fitted to `answers`. `states` are the clean states, [layers, n, width]. If the
+    answers were chosen by label, the bias is shifted to the share of wrong answers in the pool. For
     `data` and `table` see `Detector`.
 
     Raises:
@@ -383,14 +384,17 @@ def export(
     weights, bias = (
         array[layer].double().cpu().numpy() for array in (fitted.probes.weights, fitted.probes.bias)
     )
+    z, stands_for = answers["label"].to_numpy(dtype=np.int64), stood_for(answers)
+    fitted_to, pool = (np.bincount(z, each, 2) for each in (np.ones(len(z)), stands_for))
+    shift = float(prior(pool[1], pool[0]) - prior(fitted_to[1], fitted_to[0]))
     detector = Detector(
         origin,
         readout,
         layer,
         weights=tuple((slope @ weights / len(slope)).tolist()),
-        bias=float(np.mean(slope * bias + offset)),
-        n=len(answers),
-        n_wrong=int(answers["label"].sum()),
+        bias=float(np.mean(slope * bias + offset)) + shift,
+        n=round(pool.sum()),
+        n_wrong=round(pool[1]),
         references=(),
         data=data,
         table=dict(table or {}),

@@ -10,6 +10,7 @@ import pandas as pd
 
 from anchorscope.probes import bands, intervals, samples, strength
 from anchorscope.probes.bands import ANY, Draws, Means, Spread
+from anchorscope.probes.fitting import stood_for
 from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.probes.samples import Readout
 from anchorscope.probes.strength import Again, Strength, of_scores
@@ -60,6 +61,11 @@ class Analysis:
     def z(self) -> np.ndarray:
         """Labels, int64 [n]."""
         return self.answers["label"].to_numpy(dtype=np.int64)
+
+    @property
+    def stands_for(self) -> np.ndarray:
+        """Answers of the pool that each sample stands for, float64 [n]."""
+        return stood_for(self.answers)
 
     @cached_property
     def strength(self) -> Strength:

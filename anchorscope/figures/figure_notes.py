@@ -101,10 +101,18 @@ def delta_p_caption(
         rows,
         f"{subject}; {say.groups}",
         say.size(map(sample_size, measured), "samples per cell"),
-        [*sentences, request.no_answers],
+        [*sentences, chosen_note(measured), request.no_answers],
         claims=claims,
         intervals=say.refitted if refitted else say.fixed,
     )
+
+
+def chosen_note(cells: Sequence[pd.DataFrame]) -> str:
+    """Return the sentence on answers that were chosen by label, or "" if all were measured."""
+    everyone = [cell[cell["anchor"] == "all"] for cell in cells if "n_answers" in cell]
+    counts = [int(of["n"].max()) for of in everyone if len(of)]
+    answers = [round(of["n_answers"].max()) for of in everyone if len(of)]
+    return str(say.chosen_in_caption(counts, answers)) if sum(answers) > sum(counts) else ""
 
 
 def left_out(rows: pd.DataFrame, of: str) -> str:

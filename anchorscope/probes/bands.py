@@ -106,15 +106,22 @@ class Means:
     values: np.ndarray  # float64 [ways, layers, n], or broadcastable to the members
     members: np.ndarray  # which samples each way puts into the group, bool [ways, layers, n]
     placements: int = 1  # draws of the random control among the ways, see `of_placements`
+    weights: np.ndarray | None = None  # weight of each sample, float64 [n]; None: equal weights
+
+    @property
+    def counted(self) -> np.ndarray:
+        """The members, each as often as its weight says, [ways, layers, n]."""
+        return self.members if self.weights is None else self.members * self.weights
 
     def estimate(self) -> np.ndarray:
         """Return the means, [layers]; NaN where the group is empty."""
-        sums = np.where(self.members, self.values, 0.0).sum(-1)
-        return intervals.mean_known(intervals.ratio(sums, self.members.sum(-1)), axis=0)
+        sums = (self.counted * np.where(self.members, self.values, 0.0)).sum(-1)
+        return intervals.mean_known(intervals.ratio(sums, self.counted.sum(-1)), axis=0)
 
     def replicates(self, drawn: ClusterDraws, placements: int = 1) -> np.ndarray:
         """Return each bootstrap draw's means, [draws, layers]; see `ClusterDraws.of_placements`."""
-        return drawn.of_placements(drawn.means(self.values, self.members), placements)
+        each = drawn.means(self.values, self.members, self.weights)
+        return drawn.of_placements(each, placements)
 
     def clusters(self, drawn: ClusterDraws) -> np.ndarray:
         """Return float64 [layers]: effective number of clusters, averaged over ways of grouping."""

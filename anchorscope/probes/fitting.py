@@ -50,6 +50,8 @@ class Design:
     inner: np.ndarray  # inner fold in each outer training fold; -1 where there is none, [folds, n]
     settings: ProbeSettings
     salt: int | None = None  # salt that drew the outer folds, see `folds.assign`; None: unknown
+    # answers that each sample stands for, see `pool.choose`, float64 [n]; None: one each
+    stands_for: np.ndarray | None = None
 
     @property
     def outer(self) -> np.ndarray:
@@ -96,7 +98,14 @@ def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers
                 answers[train], settings, f"{where}, training fold {k}", outer=k
             )
     ids = answers["id"].astype(str).to_numpy(dtype=object)
-    return Design(where, ids, z, fold, inner, settings, salt)
+    return Design(where, ids, z, fold, inner, settings, salt, stood_for(answers))
+
+
+def stood_for(answers: pd.DataFrame) -> np.ndarray:
+    """Return the answers that each sample stands for, float64 [n]; one each if all are measured."""
+    if "stands_for" not in answers:
+        return np.ones(len(answers))
+    return answers["stands_for"].to_numpy(dtype=np.float64)
 
 
 def inner_folds(
@@ -292,14 +301,24 @@ def _choose(
 
 
 def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return [folds]: the logit of a score that tells nothing; 0 unless p is at balanced classes.
+    """Return [folds]: what is subtracted from logits, so that p assumes the prior of the settings.
 
-    For calibrated probes this is `platt.prior`, else the log-odds of z = 1 in the training fold.
+    For balanced classes, it is the logit of a score that tells nothing: `platt.prior` for
+    calibrated probes, else the log-odds of z = 1 in the training fold. For the natural prior, it is
+    the same less that of all answers that the training fold stands for.
     """
     settings = design.settings
-    if settings.scoring != "calibrated" or settings.prior != "balanced":
+    if settings.scoring != "calibrated":
         return np.zeros(len(design.inner))
     weights = np.ones(len(design.z)) if weights is None else weights
+    found = _prior(design, weights)
+    if settings.prior == "balanced" or design.stands_for is None:
+        return found if settings.prior == "balanced" else 0 * found
+    return found - _prior(design, weights * design.stands_for)
+
+
+def _prior(design: Design, weights: np.ndarray) -> np.ndarray:
+    """Return [folds]: the logit of a score that tells nothing, in each weighted training fold."""
     wrong, right = (design.outer @ (weights * (design.z == one)) for one in (1, 0))
     return platt.prior(wrong, right) if design.inner_folds else np.log(wrong / right)
 

@@ -33,9 +33,17 @@ class ClusterDraws:
         flat = self.weights @ sums.reshape(-1, sums.shape[-1]).T
         return flat.reshape(len(self.weights), *sums.shape[:-1])
 
-    def means(self, values: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Return [draws, ...]: mean of `values` over `members` [..., n], NaN without members."""
-        return ratio(self.totals(np.where(members, values, 0.0)), self.totals(members))
+    def means(
+        self, values: np.ndarray, members: np.ndarray, weights: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return [draws, ...]: mean of `values` over `members` [..., n], NaN without members.
+
+        `weights` [n] are the weights of the samples in the mean; None for equal weights.
+        """
+        counted = members if weights is None else members * weights
+        sums = np.where(members, values, 0.0)
+        sums = sums if weights is None else sums * weights
+        return ratio(self.totals(sums), self.totals(counted))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
         """Average `each` [draws, ways, layers] over the ways to form a group, ignoring NaN.

@@ -29,6 +29,7 @@ COLUMNS = {
     "draw": "number of the random draw",
     "probe": "`clean`, or `shuffled`: fitted to shuffled labels",
     "fold": "the sample's outer fold",
+    "stands_for": "answers of the [pool](method.md#pool) that the sample stands for",
     "c": "inverse penalty",
     **dict.fromkeys(("t", "offset"), "slope and offset of the calibration"),
     "inner_auc": "AUC on held-out data inside the training fold, which chooses the headline layer",
@@ -212,6 +213,8 @@ def _table(
 ) -> pd.DataFrame:
     """Return the table of one condition and probe. `s[:, i]` are scores of sample `places[i]`."""
     fold, s, layers = design.fold[places], s.astype(np.float32), len(s)
+    each = np.ones(len(design.ids)) if design.stands_for is None else design.stands_for
+    stands_for = each[places]
     columns = {
         "id": np.tile(design.ids[places], layers),
         "layer": np.repeat(np.arange(layers, dtype=np.int32), len(fold)),
@@ -220,6 +223,7 @@ def _table(
         "draw": np.int32(condition[1]),
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
+        "stands_for": np.tile(stands_for.astype(np.float32), layers),
         "c": fitted.c[:, fold].ravel(),
         **{name: getattr(fitted, name)[:, fold].astype(np.float32).ravel() for name in LEARNED},
         "s": s.ravel(),

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from anchorscope.passes.features import Features
-from anchorscope.probes.fitting import ARRAYS, Design, Fitted, ProbeSettings, out_of_fold
+from anchorscope.probes.fitting import ARRAYS, Design, Fitted, ProbeSettings, out_of_fold, stood_for
 from anchorscope.probes.probes import Probes
 from anchorscope.probes.samples import mismatch, places
 from anchorscope.storage.files import read_arrays, write_arrays
@@ -45,7 +45,8 @@ class Stored:
         """
         rows = places(answers["id"], self.ids, where)
         z = answers["label"].to_numpy(dtype=np.int64)[rows]
-        return Design(where, self.ids, z, self.fold, self.inner, settings)
+        stands_for = stood_for(answers)[rows]
+        return Design(where, self.ids, z, self.fold, self.inner, settings, stands_for=stands_for)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
         """Return scores s of `states`, float64 [layers, rows]: logits under the probes' prior.

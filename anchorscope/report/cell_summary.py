@@ -85,6 +85,8 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
         "headline_layer": layer,
         "layers": len(everyone),
         "n": int(headline["n"]),
+        "n_right": round(headline["n_right"]),
+        "n_answers": round(headline["n_answers"]),
         "share_wrong": 1 - float(headline["answer_accuracy"]),
         "claims": judged,
         "signal": judged["signal"]["verdict"] == YES,
@@ -196,7 +198,7 @@ def text(summary: Summary) -> str:
     layer = f"headline layer {summary['headline_layer']} of 0-{summary['layers'] - 1}"
     cell = f"{summary['model']} on {summary['dataset']}"
     lines = [f"{cell}, read-out {summary['readout']}, {layer}\n"]
-    n, wrong = summary["n"], summary["share_wrong"]
+    n, wrong = summary["n"], 1 - summary["n_right"] / summary["n"]
     short = too_small(n, wrong, "answers") if 0 < wrong < 1 else None
     for line in say.screen(summary, short).splitlines():
         name, _, words = line.partition("|")

@@ -104,11 +104,7 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
 
     `cells` are summaries at one read-out. The `name` of each is what the text calls the cell.
     """
-    wrong = [round(cell["n"] * cell["share_wrong"]) for cell in cells]
-    counts = [
-        {"wrong": count, "right": cell["n"] - count}
-        for cell, count in zip(cells, wrong, strict=True)
-    ]
+    counts = [{"right": cell["n_right"], "wrong": cell["n"] - cell["n_right"]} for cell in cells]
     cells = [{**cell, **count} for cell, count in zip(cells, counts, strict=True)]
     crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
     wording = any(one["source"] == "wording" for one in crossed)

@@ -27,9 +27,9 @@ CURVE = {
     "anchor": "`Q`, samples that flip; `A`, samples that do not; `all`",
     **recurring("layer"),
     "n": "samples of the group measured under the condition; mean over random draws",
-    "share": "`n` as a share of the cell's samples",
+    "share": "the group as a share of all answers of the [pool](method.md#pool)",
     **recurring("delta_p", "ci_low", "ci_high", "probe_auc"),
-    "answer_accuracy": "share of right answers in the group",
+    "answer_accuracy": "share of right answers in the group, of all answers of the pool",
     "n_blocked": "mean number of tokens blocked",
     **recurring("flip_share", "flip_low", "flip_high"),
     "n_paired": "samples with a complete random control, over which `flip_share` is taken",
@@ -42,8 +42,12 @@ CURVE = {
     "popularity": "mean popularity of the subjects of the group",
     "logprob": "mean `ea_logprob` of the answers of the group",
     **recurring("inflation"),
+    "n_right": "right answers among `n`",
+    "n_answers": "answers of the pool that the group's samples stand for",
 }
 """Column of the table → what it holds."""
+OF_POOL = ("answer_accuracy", "popularity", "logprob")
+"""Means that describe all answers of the pool, not only the measured ones."""
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:
@@ -73,7 +77,14 @@ def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
     def groups(readout: Readout) -> list[Group]:
         effects = readout.effects[condition]
         return [
-            _group(key | {"anchor": anchor}, effects, everyone & effects.measured, paired, facts)
+            _group(
+                key | {"anchor": anchor} | _counts(analysis, everyone & effects.measured),
+                effects,
+                everyone & effects.measured,
+                paired,
+                facts,
+                analysis.stands_for,
+            )
             for anchor, everyone in anchored(effects.flip).items()
         ]
 
@@ -86,13 +97,18 @@ def _group(
     members: np.ndarray,
     paired: np.ndarray,
     facts: Mapping[str, np.ndarray],
+    stands_for: np.ndarray,
 ) -> Group:
-    """Average flips over the `members` that are `paired`, and ΔP and `facts` over all `members`."""
+    """Average flips over the `members` that are `paired`, and ΔP and `facts` over all `members`.
+
+    The share of the group, and the facts in `OF_POOL`, are weighted by `stands_for` [n].
+    """
     counted, draws = members & paired, len(effects.flip)
     # Grouping fixes some means (all of Q flip). They get no bounds, so the interval may be a point.
     of_share, of_flips = (ANY, SHARE) if key["anchor"] == "all" else (SHARE, ANY)
-    share = Means(members, np.ones_like(members), draws)
+    share = Means(members, np.ones_like(members), draws, stands_for)
     averaged = {**facts, "delta_logit": effects.delta_logit}
+    weights = dict.fromkeys(OF_POOL, stands_for)
     return Group(
         columns=key | {"n_paired": count(counted)},
         members=members,
@@ -102,8 +118,19 @@ def _group(
             "share": Quantity(share, "share_ci", of_share),
             "flip_share": Quantity(Means(effects.flip, counted, draws), "flip", of_flips),
         },
-        averages={name: Means(of, members & ~np.isnan(of)) for name, of in averaged.items()},
+        averages={
+            name: Means(of, members & ~np.isnan(of), weights=weights.get(name))
+            for name, of in averaged.items()
+        },
     )
+
+
+def _counts(analysis: Analysis, members: np.ndarray) -> dict[str, np.ndarray]:
+    """Return how many right answers a group holds, and how many answers it stands for, [layers]."""
+    return {
+        "n_right": count(members & (analysis.z == 0)),
+        "n_answers": (members * analysis.stands_for).sum(-1).mean(0),
+    }
 
 
 def _facts(answers: pd.DataFrame, condition: str) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ COLUMNS = {
     "group": "`Q` if the predicted class flips under the knockout, else `A`",
     "p": "clean probability that the answer is wrong, out of fold",
     "delta_p": "ΔP under the knockout",
+    "stands_for": "answers of the [pool](method.md#pool) that the sample stands for",
 }
 """Column of the table → content."""
 CONDITION = "knockout"
@@ -43,8 +44,17 @@ def per_sample(
         used &= scores["readout"].isin(list(readouts))
     rows = scores[used]
     measured = samples.in_order(answers[answers["id"].isin(scores["id"].unique())])
+    measured["stands_for"] = _stood_for(rows, measured)
     frames = [_of_readout(one, measured) for one in samples.readouts(rows, measured)]
     return stacked(frames, COLUMNS)
+
+
+def _stood_for(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.Series:
+    """Return the answers that each sample stands for; one each in scores of older versions."""
+    if "stands_for" not in scores:
+        return pd.Series(1.0, index=answers.index)
+    by_id = scores.drop_duplicates("id").set_index("id")["stands_for"]
+    return answers["id"].map(by_id).astype(np.float64)
 
 
 def _of_readout(readout: Readout, answers: pd.DataFrame) -> pd.DataFrame:
