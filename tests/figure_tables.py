@@ -204,6 +204,7 @@ def curve_of(
             row |= {"grouping": "per_layer", "anchor": anchor, "layer": layer, "share": part}
             row |= {"n": round(1000 * part), "delta_p": mean, "probe_auc": 0.8, "n_blocked": 5.0}
             row |= {"answer_accuracy": (0.85 if q else 0.65) + rng.normal(0, 0.02), "thin": False}
+            row |= {"n_right": round(row["n"] * row["answer_accuracy"]), "n_answers": row["n"]}
             row |= {"predicts": layer >= blind, "cell_signal": blind < layers}
             row |= {"headline": layer == layers - 3} | _flipped(condition, anchor, share, i)
             row |= {"floor": "text", "floor_auc": 0.72, **_band("auc", 0.8, 0.02)}

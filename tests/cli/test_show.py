@@ -96,7 +96,8 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
     ):
         assert part in said
     assert "a signal is detectable" not in said
-    write_csv(read_csv(built / "rows.csv").assign(n=60), built / "rows.csv")
+    few = {"n": 60, "n_right": 20, "n_answers": 60}
+    write_csv(read_csv(built / "rows.csv").assign(**few), built / "rows.csv")
     few = " ".join(run("show", "near", "rows").out.split())
     assert "wrong of 60 60 answers are too few to detect a signal" in few
     table = judged(read_csv(built / "rows.claims.csv"), "no", "signal")
@@ -123,3 +124,11 @@ def test_what_cannot_be_judged_of_swapped_answers_is_said_with_its_reason(run, b
     few = "too few: 12 pairs, and at least 50 are needed"
     for claim, why in (("answer_adds", few), ("through_eq", "by design: ")):
         assert f"Cannot be judged: whether {CLAIMS[claim].says} ({why}" in said
+
+
+def test_show_tells_how_many_answers_were_chosen_and_judges_the_size_of_these(run, built):
+    chosen = {"n": 60, "n_right": 30, "n_answers": 600, "answer_accuracy": 0.1}
+    write_csv(read_csv(built / "rows.csv").assign(**chosen), built / "rows.csv")
+    said = " ".join(run("show", "near", "rows").out.split())
+    assert "10.0 % right, 90.0 % wrong of 600 30 right and 30 wrong answers were chosen of" in said
+    assert "With 60 answers" in said or "60 answers are too few to detect a signal" in said

@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from planted import READOUT, WIDTH, Planted, planted
 
 from anchorscope.detectors.detector import Origin, export
 from anchorscope.probes import fitting
-from anchorscope.probes.samples import layer_of_fold
+from anchorscope.probes.samples import layer_of_fold, sigmoid
+from anchorscope.questions.pool import Choice, choose
 from anchorscope.storage.errors import AnchorscopeError
 
 ORIGIN = Origin(None, None, "float32", ("llama", 2, WIDTH), "plain", (), {})
@@ -48,3 +51,34 @@ def test_probes_that_are_not_calibrated_are_refused(small: Planted) -> None:
     fitted = fit(small, scoring="published")
     with pytest.raises(AnchorscopeError, match="not calibrated"):
         export(fitted, READOUT, small.cell.answers, small.cell.clean.states[READOUT], ORIGIN)
+
+
+def as_they_come(n: int, seed: int) -> tuple[pd.DataFrame, torch.Tensor]:
+    """Answers of which nine in ten are wrong, and their states [1, n, WIDTH]."""
+    random = np.random.default_rng(seed)
+    z = (random.random(n) < 0.9).astype(int)
+    x = random.normal(size=(1, n, WIDTH))
+    x[0, :, 0] += 1.5 * (2 * z - 1)
+    text = [f"s{number:05}" for number in range(n)]
+    columns = dict.fromkeys(("id", "question", "subject", "ea_text", "answer"), text)
+    known = pd.DataFrame({**columns, "label": z}).assign(property=None, relation=None)
+    return known, torch.as_tensor(x, dtype=torch.float32)
+
+
+def test_a_detector_of_balanced_answers_is_calibrated_on_answers_as_they_come() -> None:
+    """Of 3,000 answers, 90 % are wrong; 400 are chosen, half of them right."""
+    pool, states = as_they_come(3000, seed=0)
+    stands_for = choose(pool, Choice(400, balance=True))
+    rows = np.flatnonzero(stands_for)
+    answers = pool.iloc[rows].reset_index(drop=True).assign(stands_for=stands_for[rows])
+    assert answers["label"].mean() == 0.5
+    x = states[:, rows]
+    fitted = fitting.fit(x, fitting.design(answers, fitting.ProbeSettings(grid=[0.1])))
+    detector = export(fitted, READOUT, answers, x, ORIGIN)
+    assert (detector.n, detector.n_wrong) == (3000, pool["label"].sum())
+    unseen, new = as_they_come(20_000, seed=1)
+    p, wrong = sigmoid(detector.logits(new[0])), unseen["label"].to_numpy()
+    assert p.mean() == pytest.approx(0.9, abs=0.01)
+    for low, high in ((0.0, 0.5), (0.5, 0.9), (0.9, 0.97), (0.97, 1.0)):
+        here = (p >= low) & (p < high)
+        assert here.sum() > 300 and p[here].mean() == pytest.approx(wrong[here].mean(), abs=0.05)

@@ -336,3 +336,20 @@ def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries() -> None:
     by_layer, of_cell = (np.concatenate(found) for found in zip(*every, strict=True))
     assert by_layer.mean() <= 0.05
     assert of_cell.mean() <= 0.05
+
+
+def test_the_natural_prior_is_that_of_all_answers_and_scores_record_what_samples_stand_for() -> (
+    None
+):
+    answers, x = cell(share=0.5)
+    chosen = answers.assign(stands_for=np.where(answers["label"] == 1, 9.0, 1.0))
+
+    def clean(of: pd.DataFrame, prior: str) -> pd.DataFrame:
+        return part(score(source(of, x), of, "mlp/final", [], ProbeSettings(prior=prior)), "clean")
+
+    plain, of_pool = (clean(of, "natural")["s"].to_numpy() for of in (answers, chosen))
+    assert np.allclose(of_pool - plain, np.log(9), atol=0.1), "nine times as many wrong ones"
+    balanced = [clean(of, "balanced") for of in (answers, chosen)]
+    assert balanced[0]["s"].equals(balanced[1]["s"])
+    stands_for = balanced[1].drop_duplicates("id").set_index("id")["stands_for"]
+    assert stands_for.to_dict() == dict(zip(chosen["id"], chosen["stands_for"], strict=True))

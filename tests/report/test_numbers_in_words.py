@@ -30,6 +30,9 @@ def tables() -> Tables:
     for end, table in made.items():
         table = table.reset_index(drop=True)
         table["n"] = [next(numbers) for _ in table.index]
+        if "n_answers" in table:
+            table["n_answers"] = table["n"]
+            table["n_right"] = (table["n"] * table["answer_accuracy"]).round()
         step = table.index / 1000
         for column in {"estimate", "ci_low", "ci_high", "delta_p"} & {*table}:
             table[column] = table[column] + step * (100 if end == "" else 1)

@@ -23,7 +23,7 @@ from anchorscope.questions.pool import Choice, choose
 from validation.simulations.power import World, evidence
 
 SIZE, POOL = 900, 4500
-TOWARDS = {0.05: 1.2, 0.1: 1.2, 0.5: 1.2}
+TOWARDS = {0.05: 1.07, 0.1: 1.26, 0.5: 1.27}
 """Share of right answers → strength of the predictive direction in a state, see `power`."""
 BEYOND = 0.8
 """Weight of what no text tells, in the worlds where the probe knows more."""

@@ -181,3 +181,20 @@ def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass() 
         row = at(table, condition="crossed-knockout", anchor=anchor, layer=0)
         assert (row["n"], row["share"]) == (n, n / 4)
         assert row["delta_p"] == pytest.approx(points)
+
+
+def test_shares_and_accuracies_are_of_all_answers_that_the_samples_stand_for() -> None:
+    chosen = answers().assign(stands_for=[9.0, 1.0, 1.0, 9.0])  # 18 wrong answers and 2 right ones
+    table = analysis.table(curve.curve, scores(), chosen)
+    plain = made()
+    by_anchor = {x: at(table, condition="knockout", anchor=x, layer=0) for x in ("Q", "A", "all")}
+    shares = {"Q": (18 / 20, 0.0), "A": (2 / 20, 1.0), "all": (1.0, 2 / 20)}
+    for anchor, (share, accuracy) in shares.items():
+        row, same = by_anchor[anchor], at(plain, condition="knockout", anchor=anchor, layer=0)
+        assert row[["share", "answer_accuracy"]].tolist() == pytest.approx([share, accuracy])
+        assert row["n"] == same["n"] and row["delta_p"] == same["delta_p"], "of the measured ones"
+        assert (row["n_answers"], same["n_answers"]) == (20 * share, same["n"])
+        assert row["n_right"] == {"Q": 0, "A": 2, "all": 2}[anchor]
+    assert by_anchor["Q"]["share_ci_low"] <= 0.9 <= by_anchor["Q"]["share_ci_high"]
+    assert by_anchor["all"]["popularity"] == pytest.approx((9 * 8 + 4 + 9 * 2) / 19)
+    assert table["probe_auc"].equals(plain["probe_auc"])
