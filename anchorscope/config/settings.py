@@ -174,8 +174,8 @@ class Config(Section):
     results: Place = key("results", "Folder for all results.")
     data_folder: Place | None = key(None, "Folder that relative `local` paths start from.")
     limit: Count | None = None
-    """Measure only this many samples per cell, of a pool that is smaller in proportion; null: all.
-    """
+    """Measure only this many samples per cell, from a pool made smaller in proportion; null:
+    all."""
     targets: Listed[FigureKey] = key(["demo"], "Figures that `snakemake --cores all` builds.")
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
     sample_size: Count = 2000

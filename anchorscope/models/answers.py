@@ -135,6 +135,8 @@ def answer(
             break
         folder = keep and keep / f"from-{start:06d}"
         records += _asked(reader, rows[start : start + size], loaded, settings, folder)
+    if choice and len(records) == len(rows):
+        _enough(records, choice, len(rows))
     _warn(records, notes)
     unread = [_empty(Prompt(row, dropped=_unasked(row))) for row in rows[len(records) :]]
     table = pd.DataFrame([*records, *unread], columns=[*COLUMNS], dtype=object).astype(TYPES)
@@ -183,8 +185,9 @@ def _enough(records: Sequence[Mapping[str, Any]], choice: Choice, of: int) -> bo
     """Return whether the answers so far are enough, and log how many there are of each class."""
     labels = Counter(record["label"] for record in records if not record["dropped"])
     enough = choice.enough(labels[0], labels[1])
+    end = "; these are enough" if enough else "; the pool is used up" if len(records) == of else ""
     said = "%d of %d questions asked: %d right and %d wrong answers%s"
-    log.info(said, len(records), of, labels[0], labels[1], ", which is enough" if enough else "")
+    log.info(said, len(records), of, labels[0], labels[1], end)
     return enough
 
 

@@ -1,5 +1,6 @@
 """Prepare a dataset: sample its questions, and choose candidates for worked examples."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ EXAMPLE_FIELDS = {
     "property": "property",
     "relation": "relation",
 }
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ def prepare(
         raise AnchorscopeError(what, where, do, see="no-usable-question")
     few_shot = dataset.get("few_shot") or {}
     elsewhere = bool(few_shot.get("file") or few_shot.get("split"))
+    if sample_size is not None and len(frame) < sample_size:
+        log.info("%d questions are wanted; all %d are taken", sample_size, len(frame))
     held = hold_back and not elsewhere
     sampled, rest = questions.sample(frame, sample_size, seed, hold_back=held)
     if path := few_shot.get("file"):

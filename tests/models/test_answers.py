@@ -415,12 +415,8 @@ def test_a_run_that_is_repeated_or_made_larger_generates_no_answer_twice(
         generated.extend(names)
         return greedy_of(prompts, names, *rest)
 
-    def ask(size: int, pool: int = len(ASKED), keep: Path = tmp_path) -> Any:
-        given = (
-            *(table.head(pool) for table in tables),
-            llama,
-            Settings("plain", no_answer="wrong"),
-        )
+    def ask(size: int, keep: Path = tmp_path) -> Any:
+        given = (*tables, llama, Settings("plain", no_answer="wrong"))
         return answer(*given, keep=keep, choice=Choice(size, balance=False))
 
     monkeypatch.setattr(generation, "_greedy", see)
@@ -438,3 +434,25 @@ def test_a_run_that_is_repeated_or_made_larger_generates_no_answer_twice(
     assert sorted(generated) == [f"q{n}" for n in range(3, 8)], "a larger sample asks on"
     assert larger.head(3).equals(table.head(3))
     assert ask(8, keep=tmp_path / "again")[0]["answer"].tolist() == larger["answer"].tolist()
+
+
+def test_a_pool_without_enough_right_answers_is_used_up_and_the_log_says_so(
+    llama: Any, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "CHUNK", 3)
+    with caplog.at_level("INFO"):
+        given = (*_tables(), llama, Settings("plain", no_answer="wrong"))
+        _, counts = answer(*given, choice=Choice(4, balance=True))
+    assert NOT_ASKED not in counts.dropped and counts.total == len(ASKED)
+    used_up = [line for line in caplog.messages if "the pool is used up" in line]
+    assert used_up == ["8 of 8 questions asked: 0 right and 8 wrong answers; the pool is used up"]
+
+
+def test_responses_that_came_with_the_rows_are_all_read(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "CHUNK", 3)
+    rows = [{"response": "Paris" if number % 2 else "Rome"} for number in range(len(ASKED))]
+    given = (*_tables(rows=rows), llama, Settings("plain"))
+    _, counts = answer(*given, choice=Choice(2, balance=True))
+    assert NOT_ASKED not in counts.dropped

@@ -88,3 +88,15 @@ def test_rows_of_no_known_commit_are_refused_unless_the_cache_knows_it(
     ref.parent.mkdir(parents=True)
     ref.write_text(COMMIT, encoding="utf-8")
     assert prepare(asked) == COMMIT and hub["read"] == [COMMIT]
+
+
+def test_a_pool_larger_than_the_dataset_takes_every_question_and_one_line_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    entry = {"local": write(tmp_path, 30), "fields": FIELDS, "few_shot": {"rows": "outside"}}
+    with caplog.at_level("INFO"):
+        prepared = datasets.prepare(entry, sample_size=10_000, seed=0)
+        whole = datasets.prepare(entry, sample_size=None, seed=0)
+    assert len(prepared.sampled) == len(whole.sampled) == 30
+    assert prepared.counts.dropped == whole.counts.dropped == {}
+    assert caplog.messages == ["10000 questions are wanted; all 30 are taken"]
