@@ -39,10 +39,25 @@ def test_least_n_and_least_gain_are_each_others_inverse(wrong: float) -> None:
     assert abs(power.least_n(0.06, 0.8) - power.least_n(0.06, 0.2)) <= 1
 
 
+@pytest.mark.parametrize(
+    ("gain", "right", "n", "called_in"),
+    [
+        (0.05, 57, 900, 0.03),
+        (0.1, 130, 900, 0.80),
+        (0.05, 400, 900, 0.59),
+        (0.055, 500, 1000, 0.79),
+    ],
+)
+def test_the_formula_is_within_a_fifth_of_how_often_a_signal_was_called(
+    gain: float, right: int, n: int, called_in: float
+) -> None:
+    assert power.chance(gain, n, 1 - right / n) == pytest.approx(called_in, abs=0.2)
+
+
 def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_is_not() -> None:
     assert "4 rows are too few to detect a signal" in (statements.too_small(4) or "")
     assert re.search(
-        r"half of the 300 .* \.14 above .* About 2,\d00 rows", statements.too_small(300) or ""
+        r"half of the 300 .* \.11 above .* About 1,\d00 rows", statements.too_small(300) or ""
     )
     assert statements.too_small(900) is None
     said = statements.hopeless([0] * 30 + [1] * 270)
