@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope import statements
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Pair, not_measured
 from anchorscope.detectors.detector import Detector, Origin, export
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout.per_sample import per_sample
@@ -137,7 +137,7 @@ class Measured:
             self.claims,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
-            readout=Pair.of(readout or self._first),
+            readout=Pair.of(self._measured(readout)),
             level=self.settings.bootstrap.level,
             **{"title": figure_main.title_of("knockout"), **chosen},
         )
@@ -154,7 +154,7 @@ class Measured:
         from anchorscope.report import cell_summary, methods
 
         tables = {name: getattr(self, name) for name in cell_summary.TABLES if name != "curve"}
-        cell = cell_summary.of_tables({"curve": self.table, **tables}, readout or self._first)
+        cell = cell_summary.of_tables({"curve": self.table, **tables}, self._measured(readout))
         model, dataset = self.table[["model", "dataset"]].iloc[0]
         about = methods.About(
             title="Methods",
@@ -167,10 +167,12 @@ class Measured:
         )
         return methods.rendered(self.settings, about, [cell | {"name": f"{model} on {dataset}"}])
 
-    @property
-    def _first(self) -> str:
-        """The first read-out that was measured."""
-        return "/".join(self.table[["site", "position"]].iloc[0])
+    def _measured(self, readout: str | None) -> str:
+        """Return `readout`, or the first that was measured; refuse one that was not measured."""
+        measured = list(dict.fromkeys(self.scores["readout"].astype(str)))
+        if readout is not None and readout not in measured:
+            raise not_measured(readout, measured, "measure")
+        return readout or measured[0]
 
 
 def measure(

@@ -23,7 +23,7 @@ INSTRUCTION = "Answer with only the shortest possible answer."
 DAY = date(2024, 7, 26)  # replaces today's date, which would change the prompt every day
 FORMATS = "aAbBcdDeFGHIjmMpRSTuUVwWxXyY"  # codes of strftime, after "%" or "%-"
 
-_THOUGHTS = re.compile(r"<think\w*>\s*$")
+_THOUGHTS = re.compile(r"(?i)<(?:\||\w+:)?(?:start_)?think\w*\|?>\s*$")
 # Placeholder for a question. It contains characters that a chat template may rewrite.
 _QUESTION = 'Who  wrote\nthe <«Überfall»> & "7"?'
 _BLANK = "\u2003"  # stands after the placeholder, to test whether white space is kept

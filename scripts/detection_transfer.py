@@ -7,7 +7,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.detectors import cell, transfer
-    from anchorscope.passes.activations import measured
+    from anchorscope.passes.activations import measured, readouts
     from anchorscope.probes import fitting, stored
     from anchorscope.workflow import jobs
 
@@ -17,12 +17,13 @@ with stage(snakemake):
     cells, diagonal = {}, {}
     for number, dataset in enumerate(chosen.datasets):
         folder = given.activations[number]
+        (readout,) = readouts(folder, [chosen.readout])
         answers = measured(read_parquet(given.answers[number]), folder)
         probes = stored.read(given.probes[number])
-        of_cell = cell.read(folder, answers, probes, settings, chosen.readout, None, device)
+        of_cell = cell.read(folder, answers, probes, settings, readout, None, device)
         cells[dataset] = of_cell
         rows = read_parquet(given.scores[number])
-        diagonal[dataset] = rows[rows["readout"] == chosen.readout]
+        diagonal[dataset] = rows[rows["readout"] == readout]
     table = transfer.table(cells, diagonal, Bootstrap(**chosen.bootstrap), chosen.seed)
     write_csv(table, written)
     provenance.of_stage(snakemake, written, device=device)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Pair, available
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 from anchorscope.workflow.stage import stage
@@ -19,9 +19,11 @@ with stage(snakemake):
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.detector
-    readout, located, folder = chosen.readout, read_json(given.model), given.activations
+    located, folder = read_json(given.model), given.activations
     from_hub = located["source"] not in ("trained", "local")
     probes = stored.read(given.probes)
+    sites = {Pair.of(one).site for one in probes.fitted}
+    readout = available(chosen.readout, sites)
     settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
     answers = kept(activations.measured(read_parquet(given.answers), folder))
     design = probes.design(answers, settings, folder)
@@ -43,7 +45,7 @@ with stage(snakemake):
         settings=chosen.settings,
     )
     claims = read_csv(given.claims).set_index(["site", "position", "claim"])["verdict"]
-    judged = readout if readout in probes.fitted else chosen.main  # what the claim is about
+    judged = readout if readout in probes.fitted else available(chosen.main, sites)  # what the claim is about
     table = {
         "auc": out_of_fold_auc(fitted, design, states),
         "signal": claims[(*Pair.of(judged), "signal")],

@@ -68,12 +68,13 @@ def test_the_table_is_a_figures_table(measured: Measured) -> None:
     assert tuple(measured.claims) == ("model", "dataset", *CLAIM_COLUMNS)
 
 
-def test_a_read_out_at_a_site_that_the_model_lacks_is_left_out() -> None:
+def test_the_block_is_read_in_place_of_an_mlp_that_the_model_lacks() -> None:
     fast = tokenizer("byte_level")
     made = AutoModelForCausalLM.from_config(tiny.config("nemotron_h", vocab_size=len(fast)))
-    readouts = ["mlp/final", "resid/final"]
-    found = anchorscope.measure(made, fast, rows(), **SETTINGS | {"readouts": readouts})
-    assert set(found.table["site"]) == {"resid"}
+    settings = {key: value for key, value in SETTINGS.items() if key != "readouts"}
+    found = anchorscope.measure(made, fast, rows(), **settings)
+    assert set(found.scores["readout"]) == {"resid/final", "resid/prompt_end"}
+    assert "from the block output" in found.methods()
 
 
 def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: Measured) -> None:

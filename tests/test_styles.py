@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from anchorscope import styles
 from anchorscope.anchors import tokens
 from anchorscope.models.endings import ending_of, first_turn, settled
+from anchorscope.models.vocabulary import thinking
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json
 from anchorscope.styles import CHAT, FEW_SHOT, INSTRUCTION, PLAIN, STYLES, Example
@@ -159,10 +160,26 @@ def test_of_named_templates_without_a_default_none_is_used(byte_level: Any) -> N
         CHAT.around(EXAMPLES, tokenizer)
 
 
-def test_a_template_that_opens_thoughts_is_refused_where_nothing_ends_them(byte_level: Any) -> None:
+@pytest.mark.parametrize("name", ["qwen3", "qwen3.5", "smollm3"])
+@pytest.mark.parametrize("examples", [[], EXAMPLES])
+def test_thinking_is_switched_off_in_each_template_s_own_way(
+    byte_level: Any, name: str, examples: list
+) -> None:
+    tokenizer = with_chat(byte_level, CHATS[name])
+    around = CHAT.around(examples, tokenizer)
+    assert around.after.removesuffix("Answer:").endswith(("</think>\n", "</think>\n\n"))
+    assert "/think" not in around.before.replace("</think>", "")
+    assert ("/no_think" in around.before) is (name == "smollm3")
+    assert thinking(tokenizer) == "thinking is switched off"
+
+
+@pytest.mark.parametrize("mark", ["<think>", "<|START_THINKING|>", "<seed:think>"])
+def test_a_template_that_opens_thoughts_is_refused_where_nothing_ends_them(
+    byte_level: Any, mark: str
+) -> None:
     chat = CHATS["smollm2"]
     opens = chat.template.replace(
-        "assistant\n' }}{% endif %}", "assistant\n<think>\n' }}{% endif %}"
+        "assistant\n' }}{% endif %}", f"assistant\n{mark}\n' }}}}{{% endif %}}"
     )
     tokenizer = with_chat(byte_level, Chat(opens, chat.end, chat.special))
     assert opens != chat.template and CHAT.around(EXAMPLES, tokenizer).after.endswith("Answer:")

@@ -6,7 +6,7 @@ This module lists all sites and positions. `models.families.part` finds the modu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from anchorscope.storage.errors import AnchorscopeError
@@ -30,6 +30,19 @@ class Pair(NamedTuple):
         """Split a read-out such as `mlp/final` into site and position."""
         site, _, position = readout.partition("/")
         return cls(site, position)
+
+
+def available(readout: str, sites: Collection[str]) -> str:
+    """Return the read-out that a model with these `sites` is read at: `resid` replaces a site."""
+    site, position = Pair.of(readout)
+    return readout if site in sites else f"resid/{position}"
+
+
+def not_measured(readout: str, measured: Iterable[str], where: object) -> AnchorscopeError:
+    """Return the error for a read-out that is not among the `measured` ones."""
+    what = f"the read-out {readout} was not measured; measured: {', '.join(measured) or 'none'}"
+    do = "name one that was measured, or add this one to `readouts` and measure it"
+    return AnchorscopeError(what, where, do, see="not-measured")
 
 
 def before_answer(readout: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.config.readouts import READOUTS, not_measured
 from anchorscope.figures.figure_style import Figure, Series, Style, marker_of, style_of
 from anchorscope.storage.errors import AnchorscopeError, stale
 
@@ -36,13 +37,15 @@ class Request:
     readout: Pair = ("mlp", "final")  # (site, position)
     condition: str = "knockout"  # condition whose ΔP the main figure draws
     level: float = 0.95  # level of the intervals in the tables, for the caption
+    at_resid: Sequence[str] = ()  # labels of models that lack the site and are read at `resid`
     no_answers: str = ""  # the caption's sentence on responses that were left out
     look: Style = field(default_factory=Style)
 
     @property
     def where(self) -> str:
         """First words of captions: the read-out."""
-        return f"Read-out {'/'.join(self.readout)}"
+        instead = f" (resid/{self.readout[1]} in {', '.join(self.at_resid)})"
+        return f"Read-out {'/'.join(self.readout)}{instead if self.at_resid else ''}"
 
 
 Chart = Callable[..., Figure]
@@ -69,24 +72,29 @@ def require(table: pd.DataFrame, columns: Iterable[str]) -> None:
 
 
 def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
-    """Return the table's rows at the read-out.
+    """Return `rows_at`.
 
     Raises:
-        AnchorscopeError: Nothing was measured at this read-out.
+        AnchorscopeError: There are none.
     """
     rows = rows_at(table, readout)
     if rows.empty:
-        measured = sorted({*(table["site"] + "/" + table["position"])})
-        where = f"the table holds: {', '.join(measured) or 'nothing'}"
-        do = "name one of these, or add this one to the config and measure it"
-        what = f"no rows of the read-out {'/'.join(readout)}"
-        raise AnchorscopeError(what, where, do, see="not-measured")
+        raise not_measured("/".join(readout), measured_in(table), "the table")
     return rows
 
 
 def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
-    """Return the table's rows at the read-out, if any."""
-    return table[(table["site"] == readout[0]) & (table["position"] == readout[1])]
+    """Return the table's rows at the read-out, if any. A model without its site is at `resid`."""
+    site, position = readout
+    lacks = ~table["model"].isin(table["model"][table["site"] == site])
+    at_site = (table["site"] == site) | (lacks & (table["site"] == "resid"))
+    return table[at_site & (table["position"] == position)]
+
+
+def measured_in(table: pd.DataFrame) -> list[str]:
+    """Return the read-outs of a table's rows, in the order of `READOUTS`."""
+    found = {*(table["site"] + "/" + table["position"])}
+    return [one for one in READOUTS if one in found]
 
 
 def select(table: pd.DataFrame, readout: Pair | None) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anchorscope.config.readouts import available
 from anchorscope.config.settings import BATCH_TOKENS, GPU_BATCH_TOKENS
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -291,17 +292,9 @@ def sites(loaded: Loaded) -> list[str]:
 
 
 def readable(loaded: Loaded, readouts: Sequence[str]) -> list[str]:
-    """Return the read-outs whose site the model has.
-
-    Raises:
-        AnchorscopeError: The model has the site of none of them.
-    """
+    """Return the read-outs that the model is read at, see `readouts.available`."""
     there = sites(loaded)
-    if found := [one for one in readouts if one.partition("/")[0] in there]:
-        return found
-    what = f"{type(loaded.model).__name__} has only the sites {' and '.join(there)}"
-    do = "add `resid/final` to `readouts`, and set `readout: resid/final` in the figure"
-    raise AnchorscopeError(what, f"readouts: {', '.join(readouts)}", do, see="unknown-parts")
+    return list(dict.fromkeys(available(one, there) for one in readouts))
 
 
 def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from anchorscope.config.readouts import parse
+from anchorscope.config.readouts import READOUTS, Pair, available, not_measured, parse
 from anchorscope.passes import interventions
 from anchorscope.questions.fields import digest
 from anchorscope.storage import partial
@@ -36,7 +36,7 @@ OUTPUTS = "outputs.parquet"
 def write(folder: str | Path, loaded: Loaded, planned: Plan, readouts: Sequence[str]) -> None:
     """Pass all batches; write `batch-00000.safetensors`, ..., `index.parquet` and `OUTPUTS`.
 
-    Read-outs at a site that the model does not have are left out, see `families.readable`.
+    `resid` replaces a site that the model does not have, see `families.readable`.
     Batches that an earlier run finished in `folder` are not passed again, even if settings changed.
     So get `folder` from `partial.folder_for`, which returns another path for other settings.
     """
@@ -147,17 +147,20 @@ def _frame(sample: Sample) -> str:
 
 
 def readouts(folder: str | Path, wanted: Sequence[str]) -> list[str]:
-    """Return those of the `wanted` read-outs that were measured.
+    """Return the read-outs that were measured for the `wanted` ones, see `families.readable`.
 
     Raises:
-        AnchorscopeError: None of them was measured.
+        AnchorscopeError: One of them was not measured.
     """
     with partial.opened(partial.batch(Path(folder), 0)) as file:
         names = {*file.keys()}
-    if found := [one for one in wanted if interventions.tensor_name("clean", one) in names]:
-        return found
-    do = "name a read-out whose site the model has, such as resid/final"
-    raise AnchorscopeError(f"{wanted[0]} was not measured", folder, do, see="not-measured")
+    measured = [one for one in READOUTS if interventions.tensor_name("clean", one) in names]
+    sites = {Pair.of(one).site for one in measured}
+    found = list(dict.fromkeys(available(one, sites) for one in wanted))
+    for one in found:
+        if one not in measured:
+            raise not_measured(one, measured, folder)
+    return found
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:

@@ -9,10 +9,10 @@ import pandas as pd
 
 from anchorscope.claims import keys
 from anchorscope.claims.claim import YES
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Pair, available, not_measured
 from anchorscope.config.settings import Config
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
-from anchorscope.figures.figure_data import at_readout, require, rows_at, true
+from anchorscope.figures.figure_data import measured_in, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.report import run_facts
 from anchorscope.statements import ENDS, say, too_small
@@ -37,8 +37,8 @@ def summary(
 
     Claims use scores at the layer of each sample's fold. All other numbers use the headline layer.
 
-    By default, `readout` is the config's first measured read-out. Without a `figure`, the
-    cell's own tables are read. With a `figure`, its tables are read. Their p-values are corrected
+    By default, `readout` is the first that was measured. `resid` replaces a site that the model
+    does not have, if the config asks for it. Without a `figure`, the cell's own tables are read. With a `figure`, its tables are read. Their p-values are corrected
     for the figure's cells. If an error suggests a command, the command names the config `files`.
 
     Raises:
@@ -51,10 +51,9 @@ def summary(
         name: _of_cell(_table(f"{stem}{end}", files), model, dataset)
         for name, end in TABLES.items()
     }
-    curve = tables["curve"]
-    measured = list(dict.fromkeys(curve["site"] + "/" + curve["position"]))
-    if readout is None:
-        readout = next((name for name in config.readouts if name in measured), measured[0])
+    if readout is None or readout in config.readouts:
+        sites = {*tables["curve"]["site"]}
+        readout = available(readout or config.readouts[0], sites)
     cell = {"model": model, "dataset": dataset}
     samples = {"samples": run_facts.funnel(config.root, model, dataset)}
     return cell | samples | of_tables(tables, readout)
@@ -66,8 +65,10 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     Raises:
         AnchorscopeError: The read-out was not measured.
     """
-    pair = Pair.of(readout)
-    curve = at_readout(tables["curve"], pair)
+    pair, measured = Pair.of(readout), measured_in(tables["curve"])
+    if readout not in measured:
+        raise not_measured(readout, measured, "the cell")
+    curve = rows_at(tables["curve"], pair)
     contrasts, controls, crossing, claims = (
         rows_at(table, pair) for name, table in tables.items() if name != "curve"
     )
@@ -117,7 +118,7 @@ def _table(path: str, files: Sequence[str]) -> pd.DataFrame:
 def _of_cell(table: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
     """Return the rows of a cell from its own table or from a figure's."""
     if "model" not in table:
-        return table
+        return table.assign(model=model)
     return table[(table["model"] == model) & (table["dataset"] == dataset)]
 
 

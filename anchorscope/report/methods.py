@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from anchorscope import __version__
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import READOUTS, Pair
 from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
@@ -108,8 +108,9 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
     cells = [{**cell, **count} for cell, count in zip(cells, counts, strict=True)]
     crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
     wording = any(one["source"] == "wording" for one in crossed)
-    readout, released = Pair.of(cells[0]["readout"]), __version__
-    text = say.methods(about, config, readout, cells, crossed, wording, MARGIN, released)
+    # The site that was asked for comes before `resid`, which replaces it in some models.
+    readouts = [Pair.of(one) for one in READOUTS if one in {cell["readout"] for cell in cells}]
+    text = say.methods(about, config, readouts, cells, crossed, wording, MARGIN, __version__)
     return str(text).strip("\n")
 
 

@@ -3,12 +3,13 @@
 Snakemake imports this module at every start. To save time, drawing code is imported only when used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
+from anchorscope.config.readouts import Pair
 from anchorscope.figures.figure_view import View
 
 FIGURE = View("", "figures.figure_main:chart", ("", "controls", "crossing", "claims"))
@@ -53,17 +54,37 @@ def draw(
         from anchorscope.figures.figure_notes import no_answer_note
 
         request["no_answers"] = no_answer_note(made, request["panels"], request["datasets"])
-    drawn, own = [tables[name] for name in picture.tables], request["readout"]
+    drawn = [tables[name] for name in picture.tables]
+    request |= _where(drawn[0], request)
     if picture == FIGURE:
         from anchorscope.figures.figure_main import choices
 
         figures = choices(*drawn, **request)
     else:
-        figures = {"/".join(own): picture.chart(*drawn, **request)}
+        figures = {"/".join(request["readout"]): picture.chart(*drawn, **request)}
     if view in ("", "evidence"):
-        measured = tables[""][["site", "position"]].drop_duplicates()
-        for readout in measured.itertuples(index=False, name=None):
-            if readout != own:
-                other = request | {"readout": readout}
-                figures["/".join(readout)] = picture.chart(*drawn, **other)
+        for readout in _others(tables[""], request["readout"]):
+            other = request | _where(tables[""], request | {"readout": readout})
+            figures["/".join(readout)] = picture.chart(*drawn, **other)
     return figures
+
+
+def _where(table: pd.DataFrame, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the read-out to draw, and the labels of models that are read at `resid` instead."""
+    site, position = request["readout"]
+    has_site = {*table["model"][table["site"] == site]}
+    if not has_site:
+        return {"readout": ("resid", position), "at_resid": []}
+    at_resid = [label for key, label in request["panels"] if key not in has_site]
+    return {"readout": (site, position), "at_resid": at_resid}
+
+
+def _others(table: pd.DataFrame, own: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the further read-outs that together show all rows of a table."""
+    from anchorscope.figures.figure_data import measured_in, rows_at
+
+    left = table.drop(rows_at(table, own).index)
+    while readouts := measured_in(left):
+        readout = Pair.of(readouts[0])
+        yield readout
+        left = left.drop(rows_at(left, readout).index)

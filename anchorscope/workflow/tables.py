@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.config.readouts import Pair, available
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import tables
 from anchorscope.experiments.analysis import stacked
@@ -86,10 +87,12 @@ def samples(job: Any) -> Made:
     from anchorscope.experiments.knockout import per_sample
 
     given, chosen = job.input, job.params
-    frames = [
-        per_sample.per_sample(read_parquet(scores), read_parquet(answers), [chosen.readout])
-        for scores, answers in zip(given.scores, given.answers, strict=True)
-    ]
+    frames = []
+    for path, answers in zip(given.scores, given.answers, strict=True):
+        scores = read_parquet(path)
+        sites = {Pair.of(readout).site for readout in scores["readout"].unique()}
+        at = [available(chosen.readout, sites)]
+        frames.append(per_sample.per_sample(scores, read_parquet(answers), at))
     return {"table": per_sample.for_spreadsheets(tables.join(chosen.cells, frames))}, {}
 
 

@@ -70,6 +70,27 @@ def test_the_figure_and_the_evidence_switch_read_outs() -> None:
     assert every[names[1]].to_dict()["title"]["subtitle"][0].startswith(f"Read-out {names[1]};")
 
 
+def test_a_model_without_an_mlp_shows_its_blocks_in_the_panel_of_the_mlp() -> None:
+    """No other read-out is offered twice, and the caption says what the panel shows."""
+    (_, (lacks, label)), places = MODELS, [("mlp", "final"), ("mlp", "prompt_end")]
+    tables = {"": curve_of, "crossing": crossing_of, "claims": claims_of}
+    made = {name: of(MODELS, TWO, LAYERS, places) for name, of in tables.items()}
+    drawn = {
+        name: one.assign(site=one["site"].where(one["model"] != lacks, "resid"))
+        for name, one in made.items()
+    }
+    looks = {**LOOKS, "readout": places[0]}
+    every = pictures.draw("", pictures.FIGURE, drawn, looks, {})
+    first = next(iter(every.values())).to_dict(validate=False)
+    assert f"Read-out mlp/final (resid/final in {label});" in " ".join(first["title"]["subtitle"])
+    assert all(drawn_points(first, column["vconcat"][0]) for column in first["concat"])
+    assert [name for name in every if "/" in name] == ["mlp/prompt_end"]
+    alone = {name: one[one["model"] == lacks] for name, one in drawn.items()}
+    spec = pictures.draw("evidence", pictures.FIGURE, alone, {**looks, "panels": MODELS[1:]}, {})
+    subtitle = next(iter(spec.values())).to_dict(validate=False)["title"]["subtitle"]
+    assert subtitle[0].startswith("Read-out resid/final;")
+
+
 STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .mark-line path")]
   .map((e) => [e.__data__?.mark?.items?.[0]?.datum, Number(e.getAttribute("opacity") ?? 1)])
   .filter(([datum]) => datum?.probe_auc !== undefined)

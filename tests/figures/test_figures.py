@@ -299,7 +299,7 @@ def test_failing_draw_leaves_no_file(tmp_path: Path) -> None:
 
 def test_unknown_readout_column_and_style_are_refused_by_name() -> None:
     table = table_of()
-    with pytest.raises(AnchorscopeError, match=r"attn/final\n.*the table holds: mlp/final"):
+    with pytest.raises(AnchorscopeError, match=r"attn/final was not measured; measured: mlp/final"):
         draw(table, readout=("attn", "final"))
     with pytest.raises(AnchorscopeError, match="lacks the columns share, predicts"):
         draw(table.drop(columns=["share", "predicts"]))
