@@ -92,27 +92,15 @@ def tokenizer(name: str) -> Any:
 
 
 def config(family: str, vocabulary: int) -> Any:
-    """The config of a tiny model; weights wide enough that attention is far from even."""
-    from transformers import AutoConfig
+    """The config of a tiny model that fits the tokenizers of the tests, which have no padding."""
+    from anchorscope.models import tiny
 
-    sizes: dict[str, Any] = {
+    sizes = {
         "vocab_size": vocabulary, "hidden_size": WIDTH, "intermediate_size": 2 * WIDTH,
-        "num_hidden_layers": LAYERS, "num_attention_heads": 4, "initializer_range": 0.15,
-        "max_position_embeddings": 256,
+        "head_dim": 8, "query_pre_attn_scalar": 8, "moe_intermediate_size": WIDTH,
         "bos_token_id": None, "eos_token_id": 0, "pad_token_id": None,
     }  # fmt: skip
-    if family not in ("gpt_neox", "gpt2", "falcon"):
-        sizes |= {"num_key_value_heads": 2, "head_dim": 8}
-    if experts := {"qwen3_moe": "num_experts", "mixtral": "num_local_experts"}.get(family):
-        sizes |= {experts: 4, "num_experts_per_tok": 2, "moe_intermediate_size": WIDTH}
-    if family == "phi3":
-        sizes["pad_token_id"] = 0
-    if family == "mistral":
-        sizes |= {"sliding_window": WINDOW}
-    if family == "gemma3_text":
-        kinds = ["sliding_attention", "full_attention"] * (LAYERS // 2)
-        sizes |= {"sliding_window": WINDOW, "layer_types": kinds, "query_pre_attn_scalar": 8}
-    return AutoConfig.for_model(family, **sizes)
+    return tiny.config(family, **sizes)
 
 
 @pytest.fixture(scope="session")

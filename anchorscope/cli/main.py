@@ -184,9 +184,9 @@ def convert(
     folder: Annotated[Path, typer.Argument(help="The folder to write.")],
 ) -> None:
     """Convert a GGUF file to a model folder, with weights dequantised to float32."""
-    from anchorscope.models import gguf_files
+    from anchorscope.cli import cli_convert
 
-    gguf_files.convert(file, folder)
+    cli_convert.convert(file, folder)
     typer.echo(f"{folder} is a model folder now: name it as `local` of a model in your config")
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.config.readouts import READOUTS, not_measured
 from anchorscope.figures.figure_style import Figure, Series, Style, marker_of, style_of
-from anchorscope.storage.errors import AnchorscopeError, stale
+from anchorscope.storage.errors import stale
 
 Pair = tuple[str, str]
 KEYS = "model dataset site position condition grouping anchor layer"

@@ -1,6 +1,6 @@
 """Test on a short text that a loaded model can be measured, before any sample is passed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -32,6 +32,15 @@ def check(loaded: Loaded, where: object) -> float | None:
     Raises:
         AnchorscopeError: A test fails. The error says which.
     """
+    off = 0.0
+    for what, off, most in _tests(loaded, where):
+        if off > most:
+            raise _unfit(what.format(off=f"{off:.0e}"), where)
+    return off if loaded.attends else None
+
+
+def _tests(loaded: Loaded, where: object) -> Iterator[tuple[str, float, float]]:
+    """Yield each test: what its failure means, the difference found, and the largest allowed."""
     ids = torch.arange(LENGTH) * 7 % (families.embedded(loaded.model) - 1)
     clean = states(loaded, ids, range(LENGTH))
     _check_widths(clean, where)
@@ -40,27 +49,21 @@ def check(loaded: Loaded, where: object) -> float | None:
     effect = _distance(loaded, deleted, _at(clean, left))
     is_exact = loaded.model.dtype == torch.float32
     most = EXACT if is_exact else OF_EFFECT * effect
-
-    def compare(what: str, found: States, expected: States, most: float = most) -> float:
-        """Return how far states are off; refuse the model if they are off by more than `most`."""
-        if (off := _distance(loaded, found, expected)) > most:
-            raise _unfit(what.format(off=f"{off:.0e}"), where)
-        return off
-
     before, after = slice(LENGTH - CHANGED), slice(CHANGED, None)
     changed = states(loaded, torch.cat([ids[before], ids[-CHANGED:] + 1]), range(LENGTH))
-    what = "its states change by {off} when later tokens change"
-    compare(what, _at(changed, before), _at(clean, before))
-    compare("its logits differ by {off} from those of its LM head", *_logits(loaded, ids))
+    off = _distance(loaded, _at(changed, before), _at(clean, before))
+    yield "its states change by {off} when later tokens change", off, most
+    off = _distance(loaded, *_logits(loaded, ids))
+    yield "its logits differ by {off} from those of its LM head", off, most
     if not loaded.attends:
-        return None
+        return
+    off = _distance(loaded, _after_cache(loaded, ids, where), _at(clean, after))
     # The call has another shape, so rounding can send tokens to other experts.
     reused = EXACT if is_exact else effect
-    what = "its states change by {off} if keys and values are reused"
-    compare(what, _after_cache(loaded, ids, where), _at(clean, after), reused)
+    yield "its states change by {off} if keys and values are reused", off, reused
     blocked = states(loaded, ids, range(LENGTH), masked=True)
-    what = "deleting tokens and blocking attention to them differ by {off}"
-    return compare(what, deleted, _at(blocked, left))
+    off = _distance(loaded, deleted, _at(blocked, left))
+    yield "deleting tokens and blocking attention to them differ by {off}", off, most
 
 
 def _check_widths(clean: States, where: object) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import contents, families, fitness, gguf_files, vocabulary
+from anchorscope.models import contents, families, fitness, vocabulary
 from anchorscope.models.families import Loaded
 from anchorscope.questions import hub, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -23,7 +24,8 @@ WANTED_FILES = (
 )  # fmt: skip
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
 TEMPLATES = ("tokenizer_config.json", *vocabulary.TEMPLATES)
-RECIPE = "recipe.json"
+RECIPE, GGUF_RECORD = "recipe.json", "gguf.json"
+"""Records of a model that was trained here, and of one that was converted from a GGUF file."""
 KEPT_FREE = 0.15
 """Share of each GPU's memory that is kept free of weights if a model is spread over GPUs."""
 
@@ -131,7 +133,11 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
 def check(folder: str | Path, parts: Mapping[str, str] | None = None) -> None:
     """Refuse a checkpoint that `load` would refuse, without reading its weights."""
     folder = Path(folder)
-    gguf_files.refuse(folder)
+    if folder.suffix == ".gguf":
+        command = shlex.join(["anchorscope", "convert", str(folder), str(folder.with_suffix(""))])
+        do = f"run this command, and name the folder that it makes: {command}"
+        what = "a model is a folder, and this is a GGUF file"
+        raise AnchorscopeError(what, folder, do, see="gguf")
     if not folder.is_dir():
         do = "check `local` in the config; for a hub model, delete results/models/<model>.json"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
@@ -295,7 +301,8 @@ def locate(
     check(folder, parts)
     check_prompt(folder, names_prompt)
     located = {"path": str(folder.resolve()), "revision": digest(files(folder)), "source": "local"}
-    quantisation = gguf_files.quantisation(folder)
+    record = folder / GGUF_RECORD
+    quantisation = read_json(record)["quantisation"] if record.is_file() else None
     return named | located | ({"dequantised_from": quantisation} if quantisation else {})
 
 

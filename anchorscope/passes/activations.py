@@ -17,7 +17,7 @@ from anchorscope.config.readouts import READOUTS, Pair, available, not_measured,
 from anchorscope.passes import interventions
 from anchorscope.questions.fields import digest
 from anchorscope.storage import partial
-from anchorscope.storage.errors import AnchorscopeError, stale
+from anchorscope.storage.errors import stale
 from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.storage.progress import Progress
 

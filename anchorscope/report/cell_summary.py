@@ -38,8 +38,9 @@ def summary(
     Claims use scores at the layer of each sample's fold. All other numbers use the headline layer.
 
     By default, `readout` is the first that was measured. `resid` replaces a site that the model
-    does not have, if the config asks for it. Without a `figure`, the cell's own tables are read. With a `figure`, its tables are read. Their p-values are corrected
-    for the figure's cells. If an error suggests a command, the command names the config `files`.
+    does not have, if the config asks for it. Without a `figure`, the cell's own tables are read.
+    With a `figure`, its tables are read. Their p-values are corrected for the figure's cells. If
+    an error suggests a command, the command names the config `files`.
 
     Raises:
         AnchorscopeError: The cell is not built, or not with this read-out.

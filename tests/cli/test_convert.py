@@ -13,8 +13,9 @@ from tokenizers import Regex, Tokenizer, pre_tokenizers
 from transformers.integrations import ggml
 from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
+from anchorscope.cli import cli_convert
 from anchorscope.cli.main import main
-from anchorscope.models import gguf_files, loading
+from anchorscope.models import loading
 from anchorscope.storage.errors import AnchorscopeError
 
 gguf: Any = pytest.importorskip("gguf")
@@ -119,7 +120,7 @@ def test_what_would_give_other_numbers_is_refused_and_nothing_is_written(
     change, said = REFUSED[case]
     write(tmp_path / "tiny.gguf", source, **change)
     with pytest.raises(AnchorscopeError, match=said):
-        gguf_files.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.gguf"]
 
 
@@ -158,7 +159,7 @@ def test_one_of_several_files_is_refused_with_the_command_that_merges(
 ) -> None:
     write(tmp_path / name, source, **change)
     with pytest.raises(AnchorscopeError, match="one of 2 files") as caught:
-        gguf_files.convert(tmp_path / name, tmp_path / "tiny")
+        cli_convert.convert(tmp_path / name, tmp_path / "tiny")
     first, whole = ("tiny-00001-of-00002.gguf", "tiny.gguf")
     if name == "first.gguf":
         first, whole = name, "first.whole.gguf"
@@ -178,13 +179,13 @@ def test_the_second_of_several_files_holds_nothing_but_its_number(tmp_path: Path
     writer.write_tensors_to_file()
     writer.close()
     with pytest.raises(AnchorscopeError, match="one of 2 files"):
-        gguf_files.convert(path, tmp_path / "tiny")
+        cli_convert.convert(path, tmp_path / "tiny")
 
 
 def test_a_merged_file_may_keep_the_name_of_a_part(source: Any, tmp_path: Path) -> None:
     path = tmp_path / "tiny-00001-of-00002.gguf"
     write(path, source, extra={"split.count": 0})
-    gguf_files.convert(path, tmp_path / "tiny")
+    cli_convert.convert(path, tmp_path / "tiny")
     assert (tmp_path / "tiny" / "config.json").is_file()
 
 
@@ -193,9 +194,9 @@ def test_a_broken_file_and_a_missing_package_are_named_and_a_folder_is_not_repla
 ) -> None:
     (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
     with pytest.raises(AnchorscopeError, match="cannot be read"):
-        gguf_files.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
     with pytest.raises(AnchorscopeError, match="already exists"):
-        gguf_files.convert(tmp_path / "tiny.gguf", tmp_path)
-    monkeypatch.setattr(gguf_files, "find_spec", lambda name: None)
+        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path)
+    monkeypatch.setattr(cli_convert, "find_spec", lambda name: None)
     with pytest.raises(AnchorscopeError, match="package gguf"):
-        gguf_files.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")

@@ -8,8 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from anchorscope.models.loading import GGUF_RECORD
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import atomic, read_json, write_json
+from anchorscope.storage.files import atomic, write_json
 
 SEQUENCE_TO_SEQUENCE = {"t5", "t5encoder", "umt5"}
 SPLIT_LIKE_GPT2 = {"gpt-2", "mpt", "olmo", "smollm", "starcoder"}
@@ -17,16 +18,7 @@ SPLIT_LIKE_GPT2 = {"gpt-2", "mpt", "olmo", "smollm", "starcoder"}
 all texts like it, or were trained on single digits, so that no merge joins two."""
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
-RECORD = "gguf.json"
 PART = re.compile(r"-\d{5}-of-(?P<count>\d{5})(?=\.gguf$)")  # in the name of a part's file
-
-
-def refuse(path: Path) -> None:
-    """If `path` is a GGUF file instead of a model folder, refuse it and say how to convert it."""
-    if path.suffix == ".gguf":
-        command = shlex.join(["anchorscope", "convert", str(path), str(path.with_suffix(""))])
-        do = f"run this command, and name the folder that it makes: {command}"
-        raise AnchorscopeError("a model is a folder, and this is a GGUF file", path, do, see="gguf")
 
 
 def convert(path: Path, folder: Path) -> None:
@@ -37,7 +29,7 @@ def convert(path: Path, folder: Path) -> None:
             is of a kind that transformers does not convert exactly; or `folder` exists and
             `convert` did not write it.
     """
-    if folder.exists() and not (folder / RECORD).is_file():
+    if folder.exists() and not (folder / GGUF_RECORD).is_file():
         what = "the folder already exists and is not from an earlier conversion"
         raise AnchorscopeError(what, folder, "name another folder", see="gguf")
     if find_spec("gguf") is None:
@@ -59,13 +51,7 @@ def convert(path: Path, folder: Path) -> None:
     with atomic(folder) as draft:
         model.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
-        write_json({"quantisation": quantisation}, draft / RECORD)
-
-
-def quantisation(folder: Path) -> str | None:
-    """Return the quantised format, such as `Q4_1`, that the weights once had, or None."""
-    record = folder / RECORD
-    return read_json(record)["quantisation"] if record.is_file() else None
+        write_json({"quantisation": quantisation}, draft / GGUF_RECORD)
 
 
 def _check(path: Path) -> str | None:
