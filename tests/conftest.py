@@ -98,6 +98,7 @@ def config(family: str, vocabulary: int) -> Any:
     sizes = {
         "vocab_size": vocabulary, "hidden_size": WIDTH, "intermediate_size": 2 * WIDTH,
         "head_dim": 8, "query_pre_attn_scalar": 8, "moe_intermediate_size": WIDTH,
+        "num_experts": 4, "num_local_experts": 4,
         "bos_token_id": None, "eos_token_id": 0, "pad_token_id": None,
     }  # fmt: skip
     return tiny.config(family, **sizes)
