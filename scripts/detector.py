@@ -45,7 +45,8 @@ with stage(snakemake):
         settings=chosen.settings,
     )
     claims = read_csv(given.claims).set_index(["site", "position", "claim"])["verdict"]
-    judged = readout if readout in probes.fitted else available(chosen.main, sites)  # what the claim is about
+    # the claim `signal` is about a read-out of the run
+    judged = readout if readout in probes.fitted else available(chosen.main, sites)
     table = {
         "auc": out_of_fold_auc(fitted, design, states),
         "signal": claims[(*Pair.of(judged), "signal")],

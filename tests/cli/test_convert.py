@@ -125,8 +125,8 @@ def test_what_would_give_other_numbers_is_refused_and_nothing_is_written(
 
 
 def test_every_family_that_transformers_reads_from_gguf_is_known_by_its_name_there() -> None:
-    named = {gguf_files._plain(name) for name in gguf.MODEL_ARCH_NAMES.values()}
-    known = gguf_files._families()
+    named = {cli_convert._plain(name) for name in gguf.MODEL_ARCH_NAMES.values()}
+    known = cli_convert._families()
     assert {"llama", "qwen2", "qwen2moe", "qwen3", "gemma3", "phi3", "gptoss", "lfm2"} <= known
     assert not known & {"general", "tokenizer", "t5"}
     assert known - named == {"mistral"}  # which llama.cpp calls llama
@@ -138,7 +138,7 @@ def test_a_rotary_base_that_transformers_does_not_read_is_refused(
     monkeypatch.delitem(ggml.GGUF_CONFIG_MAPPING["llama"], "rope.freq_base")
     write(tmp_path / "tiny.gguf", source, extra={"llama.rope.freq_base": 500000.0})
     with pytest.raises(AnchorscopeError, match="base of the rotary positions, 500000, is lost"):
-        gguf_files.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
 
 
 @pytest.mark.parametrize(

@@ -122,16 +122,13 @@ def test_captions_say_the_n_of_the_rows_of_all_samples_at_the_layer_with_most() 
     curve = tables()[""]
     rows = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
     n = rows.groupby("model")["n"].max()
-    evidence = pictured(evidence_chart, tables()[".controls"], curve, **NAMED).words
-    pairs = [
-        tables()[".crossing"]
-        .query(f"quantity.str.contains('^{kinds}$')")
-        .groupby(["model", "quantity"])["n"]
-        .max()
-        for kinds in ("through_right(_knockout|_rest)?", "pair_(gold|wrong)")
-    ]
+    evidence = pictured(
+        evidence_chart, tables()[".controls"], tables()[".crossing"], curve, **NAMED
+    ).words
+    crossing = tables()[".crossing"]
+    pairs = crossing[crossing["quantity"] == "share_right"].groupby("model")["n"].max()
     texts = captions(tables())["figure"], plain(" ".join(evidence[0]))
-    for said, counts in zip(texts, ([n, *pairs], [n]), strict=True):
+    for said, counts in zip(texts, ([n, pairs], [n]), strict=True):
         assert f"n = {n.min():,} to {n.max():,} samples per cell" in said
         assert large(said) == [f"{end:,}" for one in counts for end in (one.min(), one.max())]
 

@@ -50,7 +50,7 @@ def shown(config: Config, model: str) -> str:
 
 def captions(tables: Tables) -> dict[str, str]:
     """Caption and details of the figure, which tells of claims."""
-    drawn = (tables[end] for end in ("", ".crossing", ".claims"))
+    drawn = (tables[end] for end in ("", ".controls", ".crossing", ".claims"))
     lines, details = pictured(chart, *drawn, **NAMED).words
     return {"figure": plain(" ".join([*lines, *details]))}
 
