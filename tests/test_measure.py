@@ -121,7 +121,7 @@ def test_progress_and_right_answers_are_told_as_in_the_workflow(
     with caplog.at_level(logging.INFO, logger="anchorscope"):
         measure(load, names=("tiny", "mine"))
     said = "\n".join(caplog.messages)
-    assert "tiny on mine: 12 of 24 answers are right. " in said
+    assert "tiny on mine: 12 of 24 measured answers are right. " in said
     for unit in ("rows", "steps"):
         assert re.search(rf"^tiny on mine: (\d+) of \1 {unit}, ", said, re.MULTILINE)
 

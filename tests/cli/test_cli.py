@@ -203,7 +203,7 @@ def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, 
     size = cli_check.gigabytes(10 * 5 * 2 * LAYERS * WIDTH * 4)
     ((_, said),) = run("check").about("target")
     assert said == (
-        "mine: 1 of 1 cell left to measure, with at most 10 questions to ask, 10 samples to "
+        "mine: 1 of 1 cell left to measure, with at most 12 questions to ask, 10 samples to "
         f"measure, and about {size} of activations"
     )
     curve = clone / "results/delta_p/near/rows.csv"

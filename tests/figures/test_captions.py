@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from anchorscope.figures.figure_notes import LINES, Caption, no_answer_note
+from anchorscope.figures.figure_notes import LINES, Caption, chosen_note, no_answer_note
 
 SENTENCES = [f"Sentence {k} of a caption, with some words more." for k in range(9)]
 MODELS = [("small", "Small"), ("large", "Large")]
@@ -35,3 +36,12 @@ def test_a_figure_counts_the_non_answers_of_its_own_models() -> None:
     datasets = [("popqa", "PopQA"), ("nq", "NQ")]
     assert no_answer_note(records, MODELS, datasets) == note
     assert no_answer_note(records, MODELS[1:], datasets) == ""
+
+
+def test_a_caption_says_how_many_answers_were_chosen_unless_all_were_measured() -> None:
+    cell = pd.DataFrame({"anchor": ["Q", "all"], "n": [9, 60], "n_answers": [35.2, 272.0]})
+    assert chosen_note([cell, cell]) == (
+        "Right and wrong answers were balanced: 60 per cell were chosen of 272."
+    )
+    whole = cell.assign(n_answers=cell["n"])
+    assert chosen_note([whole]) == chosen_note([cell.drop(columns="n_answers")]) == ""
