@@ -185,6 +185,7 @@ UNEVEN: dict[str, Passage] = {
     ),
     "0.6 of the answer effects are not damaged": replace(EVEN, of_answer=0.6),
     "answer term kept at .9, pair term at .6": Passage(kept=(0.9,), of_pair=2 / 3),
+    "answer term kept at .9, pair term at .3": Passage(kept=(0.9,), of_pair=1 / 3),
     "pairs damaged unlike, larger pair and smaller answer terms more": Passage(
         kept=(0.6,), unequal=0.3, tied=(0.9, 0.9)
     ),
