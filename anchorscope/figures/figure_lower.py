@@ -147,5 +147,6 @@ def verdict(claims: pd.DataFrame) -> list[str]:
 def shown(drawn: list[Panel]) -> list[str]:
     """Explain filled markers, and say how many pairs the panels `drawn` rest on."""
     sentences = [say.filled] if any(row.rows["claimed"].any() for row in drawn) else []
-    pairs = [row.rows.groupby(["model", "dataset"])["n"].max() for row in drawn[1:]]
+    clean = [row.rows[row.rows["look"] == "solid"] for row in drawn[1:]]
+    pairs = [rows.groupby(["model", "dataset"])["n"].max() for rows in clean]
     return sentences + [say.pairs_shown(each) for each in pairs if len(each)]

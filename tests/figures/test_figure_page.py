@@ -75,6 +75,8 @@ def test_a_model_without_an_mlp_shows_its_blocks_in_the_panel_of_the_mlp() -> No
     (_, (lacks, label)), places = MODELS, [("mlp", "final"), ("mlp", "prompt_end")]
     tables = {"": curve_of, "crossing": crossing_of, "claims": claims_of}
     made = {name: of(MODELS, TWO, LAYERS, places) for name, of in tables.items()}
+    aucs = controls_of(MODELS, TWO, LAYERS)
+    made["controls"] = pd.concat([aucs.assign(site=site, position=at) for site, at in places])
     drawn = {
         name: one.assign(site=one["site"].where(one["model"] != lacks, "resid"))
         for name, one in made.items()
