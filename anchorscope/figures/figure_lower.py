@@ -32,7 +32,9 @@ SHARE_TITLE = "Answers that score higher after their own question (%)"
 AUC_TIPS = LAYER | {"quantity": ("line", ""), "value": ("AUC", ".3f")} | INTERVAL
 SHARE_TIPS = LAYER | {"quantity": ("answers", ""), "value": ("share (%)", ".1f")} | INTERVAL
 SHARE_TIPS |= {"pair": ("pair term (logits)", ".2f")}
-DRAWN = "model dataset series marker look banded claimed layer quantity value low high n".split()
+DRAWN = (
+    "model dataset series marker look banded claimed headline layer quantity value low high n"
+).split()
 
 
 def panels(
@@ -52,6 +54,7 @@ def panels(
             draw=partial(figure_panel.claims, looks=[*ARMS.values()], at=CHANCE),
             height=height,
             heading=say.auc_heading,
+            under=figure_panel.headlines,
         ),
         Panel(
             shares,
@@ -60,6 +63,7 @@ def panels(
             draw=partial(figure_panel.claims, looks=[*ARMS.values()], at=100 * CHANCE),
             height=height,
             heading=say.swaps_heading,
+            under=figure_panel.headlines,
             note=partial(_shortage, crossing),
         ),
     ]

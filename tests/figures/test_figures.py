@@ -227,7 +227,7 @@ def test_the_share_of_swaps_stands_beside_those_with_tokens_blocked() -> None:
         assert {layer["mark"]["type"] for layer in panel["layer"]} >= {"area", "line", "point"}
     for claim in CLAIMS.values():
         assert f"{claim.called} in 8 of 8" in caption(spec)
-    assert "Filled markers at the headline layer" in caption(spec)
+    assert "Filled markers at the headline layer (vertical line)" in caption(spec)
     assert "Swaps: 210 to 213 pairs of right answers." in caption(spec)
 
 
