@@ -23,21 +23,23 @@ run: $(READY) ## set up if needed, then build the targets of config.yaml (ARGS="
 resume: $(READY) ## after a crash: clear a lock that no live process owns, then go on (PROFILE=slurm on a cluster)
 	$(BIN)/python -m anchorscope.workflow.resume $(if $(PROFILE),--profile $(PROFILE),--cores all) $(ARGS) $(QUIET)
 
-# ROWS: a folder of rows in place of the hub's, see resources/local-rows.yaml; N: rows a dataset;
+# ROWS: a folder of rows in place of the hub's, see resources/local-rows.yaml; N: answers measured
+# of a dataset; POOL: questions asked;
 # FIGURE: first-model-chat for the same model under its chat template.
 # GEMMA=1: Gemma 3 270M as well, which says that you accept its terms of use.
 ROWS ?=
 N ?=
+POOL ?=
 GEMMA ?=
 TERMS := https://ai.google.dev/gemma/terms
 FIGURE ?= first-model
 FIRST_MODELS := $(addprefix results/first-model/,SmolLM2-135M-Instruct.Q4_1 $(if $(filter 1,$(GEMMA)),gemma-3-270m-q4_k_m))
 FIRST_FILES = resources/first-model.yaml $(if $(ROWS),resources/local-rows.yaml) $(if $(filter 1,$(GEMMA)),resources/first-model-gemma.yaml)
-FIRST_KEYS = $(if $(ROWS),data_folder=$(ROWS)) $(if $(N),sample_size=$(N))
+FIRST_KEYS = $(if $(ROWS),data_folder=$(ROWS)) $(if $(N),sample_size=$(N)) $(if $(POOL),pool_size=$(POOL))
 
 first-model: $(FIRST_MODELS) ## measure SmolLM2-135M-Instruct on real questions, 20 minutes on two idle cores (ROWS=<folder> instead of the hub, N=300 of each dataset, GEMMA=1 beside Gemma 3 270M)
 	@$(if $(filter 1,$(GEMMA)),,echo 'GEMMA=1 adds Gemma 3 270M, if you accept its terms of use: $(TERMS)')
-	$(BIN)/snakemake --cores all $(FIGURE) $(ARGS) --configfile $(FIRST_FILES) $(if $(ROWS)$(N),--config $(FIRST_KEYS)) $(QUIET)
+	$(BIN)/snakemake --cores all $(FIGURE) $(ARGS) --configfile $(FIRST_FILES) $(if $(ROWS)$(N)$(POOL),--config $(FIRST_KEYS)) $(QUIET)
 
 $(FIRST_MODELS): %: %.gguf
 	$(BIN)/anchorscope convert $< $@

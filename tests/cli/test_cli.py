@@ -109,7 +109,7 @@ def of_rows(**change):
     [
         (None, of_rows(local="rows.txt"), "files ending in `.txt` are not read"),
         (FIVE, of_rows(fields=ASKED), "no probe can be fitted: 4 samples are fewer than 5 folds"),
-        (None, of_rows(fields=ANSWERED | {"label": "one"}), "all 10 answers are wrong"),
+        (None, of_rows(fields=ANSWERED | {"label": "one"}), "all 12 answers are wrong"),
         (None, of_rows(fields=ANSWERED | {"label": "q"}), "is not one of 0, 1"),
         (FIVE, FEW_SHOT, "no few-shot example is left"),
     ],

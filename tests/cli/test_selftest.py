@@ -158,7 +158,7 @@ def test_check_says_what_was_measured_here_and_warns_of_batches_that_do_not_fit(
     config = cli.read([])
     trials.keep(made(config))
     said = run("check", "mine", "remote")
-    time = f"near: about 30 s, as measured on this machine ({trials.processor()})"
+    time = f"near: about 32 s, as measured on this machine ({trials.processor()})"
     assert said.about("time")[0] == ("ok", time)
     assert ["time unknown" in text for _, text in said.about("time")[1:]] == [True, True]
     assert ("warning", "near: batches of 98,304 tokens do not fit into memory, so they are "

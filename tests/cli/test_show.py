@@ -99,7 +99,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, buil
     few = {"n": 60, "n_right": 20, "n_answers": 60}
     write_csv(read_csv(built / "rows.csv").assign(**few), built / "rows.csv")
     few = " ".join(run("show", "near", "rows").out.split())
-    assert "wrong of 60 60 answers are too few to detect a signal" in few
+    assert "34.9 % wrong of 60 With 60 answers, a signal is detectable" in few
     table = judged(read_csv(built / "rows.claims.csv"), "no", "signal")
     write_csv(table, built / "rows.claims.csv")
     provenance.beside(built / "rows.csv").unlink()

@@ -74,10 +74,10 @@ def test_a_chat_template_is_seen_and_counts_wherever_it_is(
     (tmp_path / "tokenizer_config.json").write_text(
         json.dumps({} if file else {"chat_template": named})
     )
-    bare = loading.parts(tmp_path)
+    bare = loading.files(tmp_path)
     if file:
         assert not vocabulary.has_template(tmp_path)
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("{{ messages }}")
-        assert loading.parts(tmp_path) == sorted([*bare, tmp_path / file])
+        assert loading.files(tmp_path) == sorted([*bare, tmp_path / file])
     assert vocabulary.has_template(tmp_path)

@@ -6,6 +6,7 @@ import pytest
 from workflow import PROJECT, SHIPPED
 
 from anchorscope import Measured, measure
+from anchorscope.config.readouts import Pair
 from anchorscope.experiments.tables import rows_where
 from anchorscope.models import loading
 from anchorscope.questions import datasets
@@ -53,7 +54,9 @@ def cell(place: tuple[str, str], questions: pd.DataFrame) -> Measured:
 
 def _rows(cell: Measured, condition: str, anchor: str) -> pd.DataFrame:
     """The deepest half of the layers."""
-    rows = rows_where(cell.table, condition=condition, anchor=anchor)
+    site, position = Pair.of(DEMO.readout)
+    where = {"site": site, "position": position, "condition": condition, "anchor": anchor}
+    rows = rows_where(cell.table, **where)
     return rows[rows["layer"] >= (rows["layer"].max() + 1) / 2]
 
 

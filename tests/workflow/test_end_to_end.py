@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from workflow import Workspace
 
-from anchorscope.experiments.crossing.table import CLAIMS
+from anchorscope.claims import CLAIMS, keys
+from anchorscope.experiments.crossing import table as crossing
 from anchorscope.passes import activations, interventions
 from anchorscope.probes.scores import COLUMNS as SCORES
-from anchorscope.statements import say
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 
 CELL = "tiny-llama/tiny-world"
@@ -96,8 +96,8 @@ def test_every_claim_has_one_verdict_in_the_tables_of_cell_and_figure(tiny_run):
         for stem in ("tables/tiny", f"delta_p/{CELL}")
     )
     pd.testing.assert_frame_equal(claims[of_cell.columns], of_cell)
-    assert list(claims) == ["model", "dataset", *CLAIMS]
-    assert claims["claim"].tolist() == [*say.says] * len(READOUTS)
+    assert list(claims) == ["model", "dataset", *crossing.CLAIM_COLUMNS]
+    assert keys(claims).tolist() == [*CLAIMS] * len(READOUTS)
     signal = claims[claims["claim"] == "signal"].set_index("position")["verdict"] == "yes"
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     assert (table["cell_signal"] == table["position"].map(signal)).all()

@@ -87,7 +87,7 @@ def test_what_was_measured_on_the_clusters_card_takes_the_place_of_the_estimate(
     assert runtime(measured, None) == estimate, "an experiment passes more than the main run"
     for site in (Site(gpu_type="h200"), Site()):
         assert runtime(Jobs(chosen, site, trials=measured.trials)) == estimate, "another card"
-    other = config(readouts=["mlp/final"])
+    other = config(probe={"folds": 4})
     assert runtime(Jobs(other, h100, trials=measured.trials)) == runtime(Jobs(other, h100))
 
 
