@@ -24,8 +24,9 @@ PRODUCTS = {
     "calibration": "results/figures/calibration.svg",
 }
 """Picture → the workflow's figure that it shows."""
-FIRST_MODEL = {"first-model": "results/first-model/figures/first-model.svg"}
+FIRST_MODEL = {"first-model": "results/first-model/figures/first-model-experiments.svg"}
 """Picture → its figure, which needs models and rows that are not part of the project."""
+POOL = "GEMMA=1", "N=1300", "POOL=6000", "FIGURE=first-model-experiments"
 WIDTH, NARROW = 1400, 820
 """Widths of pictures in pixels, for several models and for one."""
 
@@ -61,7 +62,7 @@ def main() -> None:
     build(PRODUCTS.values())
     write(PRODUCTS)
     if folder:
-        subprocess.run(["make", "first-model", f"ROWS={folder}"], cwd=ROOT, check=True)
+        subprocess.run(["make", "first-model", *POOL, f"ROWS={folder}"], cwd=ROOT, check=True)
         write(FIRST_MODEL, NARROW)
 
 
