@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from anchorscope.claims.claim import LEVEL
 from anchorscope.probes import strength
 from anchorscope.questions.pool import Choice, choose
 from validation.simulations.power import World, evidence
@@ -44,7 +45,7 @@ def signal(data: DataSet, seed: int) -> dict[str, float]:
     """Return the gain in AUC, and whether it is called a signal."""
     given = evidence(data.states[None], data.texts, data.answers, seed, 400)
     found = strength.of_scores(*given)
-    return {"gain": float(found["gain"][0]), "yes": float(found["signal"][0])}
+    return {"gain": float(found["gain"][0]), "yes": float(found["margin_p"][0] < 1 - LEVEL)}
 
 
 CLAIMS: dict[str, Callable[[DataSet, int], dict[str, float]]] = {"signal": signal}

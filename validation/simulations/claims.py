@@ -168,6 +168,12 @@ GROUPS |= {
     "compares, wrong answers lower": Group(pair_worlds.REVERSED, (), COMPARISON, POWER, (True,)),
     "the text tells all": Group(knowledge_worlds.TEXT_ONLY, ("signal", "answer_adds"), **ONCE),
     "the question tells all": Group(knowledge_worlds.QUESTION_ONLY, ("answer_adds",), **ONCE),
+    "the text tells all, chosen by label": Group(
+        knowledge_worlds.chosen(knowledge_worlds.TEXT_ONLY), ("signal", "answer_adds"), **ONCE
+    ),
+    "the question tells all, chosen by label": Group(
+        knowledge_worlds.chosen(knowledge_worlds.QUESTION_ONLY), ("answer_adds",), **ONCE
+    ),
     "fame of the answer": Group(knowledge_worlds.FAME, **ONCE),
     "the answer adds": Group(knowledge_worlds.KNOWS, (), ("signal", "answer_adds"), **ONCE),
 }

@@ -4,7 +4,7 @@ A label depends on traits of question and answer. Hidden states at the prompt's 
 answer, hold some of them; so do the texts. Probes and text models are trained as in a cell.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ import pandas as pd
 from anchorscope.claims.claim import Evidence, Gain
 from anchorscope.claims.estimates import Estimate
 from anchorscope.probes import samples, strength
+from anchorscope.questions.pool import Choice, choose
 from validation.simulations.power import evidence
 
 LAYERS, WIDTH, FEATURES, DRAWS = 4, 24, 40, 200
@@ -28,15 +29,13 @@ class Knowledge:
     answer: dict[str, float] = field(default_factory=dict)
     text: dict[str, float] = field(default_factory=dict)
     n: int = 400
+    pool: int = 0  # answers of which n are chosen, as many right as wrong; 0: all are measured
+    rare: float = 0.0  # log-odds by which right answers are rarer than wrong ones
 
     def __call__(self, random: np.random.Generator, *pairs: int) -> Evidence:
         """Draw a cell with two samples per subject, and return what the claims are judged by."""
-        traits = {name: random.normal(size=self.n) for name in self.follows}
-        logit = sum(size * traits[name] for name, size in self.follows.items())
-        z = (random.random(self.n) < samples.sigmoid(logit)).astype(int)
-        ids = [f"{i:05}" for i in range(self.n)]
-        subjects = [f"{i // 2:05}" for i in range(self.n)]
-        answers = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
+        answers, traits = self._answers(random)
+        z = answers["label"].to_numpy()
         seed = int(random.integers(2**31))
         texts = self._texts(random, traits)
         prompt, final = (
@@ -55,12 +54,27 @@ class Knowledge:
                     *(one[f"margin{end}"][0] for end in ("", "_error", "_low", "_high", "_p"))
                 ),
                 str(one["hardest"][0]),
-                self.n,
-                self.n / 2,
+                len(z),
+                answers["subject"].nunique(),
             )
             for one in (over_text, over_prompt)
         ]
         return Evidence(over_text=found[0], over_prompt=found[1])
+
+    def _answers(self, random: np.random.Generator) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+        """Draw the measured answers and their traits."""
+        n = self.pool or self.n
+        traits = {name: random.normal(size=n) for name in self.follows}
+        logit = sum(size * traits[name] for name, size in self.follows.items())
+        z = (random.random(n) < samples.sigmoid(logit + self.rare)).astype(int)
+        ids = [f"{i:05}" for i in range(n)]
+        subjects = [f"{i // 2:05}" for i in range(n)]
+        answers = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
+        kept = choose(answers, Choice(self.n, balance=self.pool > 0))
+        rows = np.flatnonzero(kept)
+        return answers.iloc[rows].reset_index(drop=True), {
+            name: values[rows] for name, values in traits.items()
+        }
 
     def _states(
         self, random: np.random.Generator, traits: dict[str, np.ndarray], known: dict[str, float]
@@ -70,7 +84,7 @@ class Knowledge:
             np.outer(size * traits[name], random.normal(size=WIDTH) / np.sqrt(WIDTH))
             for name, size in known.items()
         )
-        shape = (self.n, WIDTH)
+        shape = (len(next(iter(traits.values()))), WIDTH)
         shared, own = random.normal(size=shape), random.normal(size=(LAYERS, *shape))
         noise = np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own
         depth = np.linspace(0.5, 1, LAYERS)[:, None, None]
@@ -78,7 +92,8 @@ class Knowledge:
 
     def _texts(self, random: np.random.Generator, traits: dict[str, np.ndarray]) -> np.ndarray:
         """Return features of texts [n, FEATURES], of which the first ones tell traits."""
-        found = (random.random((self.n, FEATURES)) < 0.3).astype(float)
+        n = len(next(iter(traits.values())))
+        found = (random.random((n, FEATURES)) < 0.3).astype(float)
         for place, (name, size) in enumerate(self.text.items()):
             found[:, place] = size * traits[name]
         return found
@@ -118,3 +133,12 @@ KNOWS = {
     for n in (100, 200, 400, 800)
 }
 """Worlds in which the state knows more once it has read the answer."""
+
+
+def chosen(worlds: dict[str, Knowledge]) -> dict[str, Knowledge]:
+    """Return the worlds with as many right as wrong answers measured, of a pool."""
+    return {
+        f"{name}, {share} right": replace(world, pool=4 * world.n, rare=rare)
+        for name, world in worlds.items()
+        for share, rare in (("5 %", 3.7), ("15 %", 2.2), ("50 %", 0.0))
+    }
