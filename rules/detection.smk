@@ -5,7 +5,6 @@
 #      results/detection/<model>/<dataset>.parquet             scores of every method, out of fold
 #      results/detection/<model>/<dataset>.pathways.parquet    predictions of a sample's pathway
 #      results/detection/<model>/<dataset>.*.csv               one cell's tables
-#      results/detection/<model>/<figure>.transfer.csv         fitted on a dataset, tested on others
 #      results/detectors/<model>/<dataset>/{probe,resid}/      the mean of the fold probes
 
 
@@ -98,48 +97,6 @@ rule detection_cell:
         "detection of {wildcards.model} on {wildcards.dataset}: tables and intervals"
     script:
         "../scripts/table.py"
-
-
-rule detection_transfer:
-    input:
-        **{
-            kind: paths.of_figure(stage, end)
-            for kind, stage, end in (
-                ("answers", "answers", ".parquet"),
-                ("activations", "activations", ""),
-                ("probes", "probes", ".safetensors"),
-                ("scores", "detection", ".parquet"),
-            )
-        },
-    output:
-        table=f"{ROOT}/detection/{{model}}/{{figure}}.transfer.csv",
-        provenance=f"{ROOT}/detection/{{model}}/{{figure}}.transfer.csv.provenance.json",
-    log:
-        f"{ROOT}/logs/detection/{{model}}/{{figure}}.transfer.log",
-    conda:
-        "../envs/gpu.yaml"
-    threads: jobs.cores
-    resources:
-        **jobs.place(most_gpus=1),
-        mem_mb=lambda w: max(
-            jobs.demand("probes", w.model, name)["mem_mb"]
-            for name in cfg.figures[w.figure].datasets
-        ),
-        runtime=lambda w: sum(
-            jobs.demand("probes", w.model, name)["runtime"]
-            for name in cfg.figures[w.figure].datasets
-        ),
-    params:
-        method=METHOD["detection_transfer"],
-        datasets=lambda w: cfg.figures[w.figure].datasets,
-        readout=lambda w: cfg.figures[w.figure].readout,
-        probe=cfg.probe.model_dump(mode="json"),
-        bootstrap=cfg.bootstrap.model_dump(mode="json"),
-        seed=cfg.seed,
-    message:
-        "transfer of {wildcards.model} between the datasets of {wildcards.figure}"
-    script:
-        "../scripts/detection_transfer.py"
 
 
 rule detector:

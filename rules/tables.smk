@@ -10,14 +10,13 @@
 #      results/delta_p/<model>/<dataset>.crossing.csv    pair terms, by layer
 #      results/delta_p/<model>/<dataset>.claims.csv      a verdict for each claim
 #      results/tables/<figure>.csv, and with each of these endings
-#      results/tables/<figure>.{detection,detection-reads,self-awareness,transfer,samples,
+#      results/tables/<figure>.{detection,detection-reads,self-awareness,samples,
 #                               <experiment>}.csv
 
 
 localrules:
     table,
     detection_table,
-    transfer_table,
     samples,
 
 
@@ -86,28 +85,6 @@ rule detection_table:
         most_dropped=cfg.most_dropped,
     message:
         "detection table of {wildcards.figure}"
-    script:
-        "../scripts/table.py"
-
-
-rule transfer_table:
-    input:
-        transfer=lambda w: [
-            f"{ROOT}/detection/{model}/{w.figure}.transfer.csv"
-            for model in cfg.figures[w.figure].models
-        ],
-    output:
-        transfer=f"{ROOT}/tables/{{figure}}.transfer.csv",
-        provenance=f"{ROOT}/tables/{{figure}}.transfer.csv.provenance.json",
-    log:
-        f"{ROOT}/logs/transfer_table/{{figure}}.transfer.log",
-    conda:
-        "../envs/base.yaml"
-    params:
-        cells=lambda w: [(model,) for model in cfg.figures[w.figure].models],
-        most_dropped=cfg.most_dropped,
-    message:
-        "transfer table of {wildcards.figure}"
     script:
         "../scripts/table.py"
 

@@ -27,9 +27,7 @@ DETECTED = [
     *([rules.p_true] if P_TRUE_NEEDED else []),
     rules.detection_scores,
     rules.detection_cell,
-    rules.detection_transfer,
     rules.detection_table,
-    rules.transfer_table,
 ]
 
 

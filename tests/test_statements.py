@@ -159,11 +159,6 @@ EXAMPLES: dict[str, Examples] = {
         ((words,), f"Methods that compare question and answer (dot) in most cells: {said}.")
         for words, said in ((["Probe", "SAPLMA"], "Probe; SAPLMA"), ([], "none"))
     ],
-    "transferred": [
-        ((3, 1, 12), "On a dataset that it was not trained on, the probe is significantly worse "
-         "than a probe trained there (scored out of fold) in 3 of 12 combinations, and not "
-         "significantly above chance in 1.")
-    ],
     "signal": [
         ((FOUND,), SAID["samples"] + " For these claims, each sample is scored at a layer chosen "
          "without that sample. At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and "

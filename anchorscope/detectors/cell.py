@@ -45,19 +45,12 @@ class DetectionCell:
 
     def training(self, fold: int) -> Training:
         """Return the samples outside an outer fold, with the probes that were fitted to them."""
-        train = self._training(self.design.inner[fold])
+        z, settings, cut = self.design.z, self.design.settings, self.knockout
+        inner, device = self.design.inner[fold], self.device
+        train = Training(self.clean, z, inner, settings, knockout=cut, device=device)
         alone = slice(fold, fold + 1)
         fitted = {name: one.part(slice(None), alone) for name, one in self.fitted.items()}
         return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
-
-    def whole(self) -> Training:
-        """Return all samples as training data, for a detector of answers outside this cell."""
-        where = f"{self.design.where}, all samples"
-        return self._training(fitting.inner_folds(self.answers, self.design.settings, where))
-
-    def _training(self, inner: np.ndarray) -> Training:
-        z, settings, cut = self.design.z, self.design.settings, self.knockout
-        return Training(self.clean, z, inner, settings, knockout=cut, device=self.device)
 
 
 def read(

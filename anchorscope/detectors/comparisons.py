@@ -1,17 +1,11 @@
-"""Pictures that compare methods: their AUC, what they read, and how they transfer."""
+"""Pictures that compare methods: their AUC, and what they read."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.detectors import (
-    evaluation,
-    reads as reads_table,
-    transfer as transfer_table,
-    verdict,
-)
+from anchorscope.detectors import evaluation, reads as reads_table, verdict
 from anchorscope.detectors.registry import in_order, label_of
 from anchorscope.figures import (
     figure_data as data,
@@ -45,10 +39,6 @@ AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
 SHARE_TIPS = {
     "label": ("method", ""), "series": ("reads", ""), "value": ("share, %", ".1f"),
     "low": ("from", ".1f"), "high": ("to", ".1f"), "comparison_right": ("compares both", ""),
-}  # fmt: skip
-TRANSFER_TIPS = {
-    "trained": ("trained on", ""), "value": ("AUC", ".3f"), **draw.INTERVAL,
-    "n_shared": ("left out, shared", ",d"),
 }  # fmt: skip
 
 
@@ -151,44 +141,4 @@ def _reads_caption(rows: pd.DataFrame, request: Request) -> Caption:
             "off the answer has a pair share of 0. Token probabilities have a pair share without "
             "reading truth: any answer, right or wrong, is less likely after another question."
         ],
-    )
-
-
-@as_chart
-def transfer(table: pd.DataFrame, request: Request) -> Picture:
-    """Draw a heat map per model and method: AUC by training dataset and test dataset."""
-    rows = rows_of(table, request, transfer_table.COLUMNS)
-    detectors, names = in_order(rows["detector"]) or ["probe"], dict(request.datasets)
-    cells = data.numbered(rows, "auroc", n="n")
-    cells = cells.assign(trained=cells["trained_on"].map(lambda key: names.get(key, key)))
-    cells = cells.filter([*TRANSFER_TIPS, "model", "dataset", "detector"]).round(4)
-    columns = [
-        Column({"model": model, "detector": name}, label_of(name), model)
-        for _, model in request.panels
-        for name in detectors
-    ]
-    layout = small(columns, len(detectors), request.look)
-    below = Axis("trained on", names=[*names.values()], field="trained", angle=-40)
-    beside = Axis("tested on", names=[*names.values()], field="dataset")
-    scale = alt.Scale(domain=[0.3, 0.5, 1], range=["#d6604d", "#f7f7f7", "#4393c3"])
-    heat = partial(figure_panel.heat, colour=alt.Color("value:Q", scale=scale, legend=None))
-    height = 2 * height_of(beside, layout)
-    panel = Panel(cells, beside, TRANSFER_TIPS, below, heat, height)
-    return Picture(layout, [], [panel], _transfer_caption(rows, request))
-
-
-def _transfer_caption(rows: pd.DataFrame, request: Request) -> Caption:
-    """Write the caption: what the cells show, and how often the probe does not transfer."""
-    labels = dict(request.datasets)
-    return notes.caption(
-        request,
-        rows,
-        f"{request.where}; AUC, out of fold on the diagonal",
-        sentences=verdict.transferred(rows.assign(trained_on=rows["trained_on"].map(labels))),
-        details=[
-            "Layer, penalty and calibration are learned from the training dataset. Test answers "
-            "that share a question or subject with the training dataset are left out."
-        ],
-        intervals="",
-        thin="",
     )

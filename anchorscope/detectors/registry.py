@@ -64,9 +64,6 @@ VIEWS = {
         "How well each method detects wrong answers", f"{COMPARISONS}:forest", ("detection",)
     ),
     "detection-reads": View("What each method reads", f"{COMPARISONS}:reads", ("detection-reads",)),
-    "detection-transfer": View(
-        "Trained on one dataset, tested on another", f"{COMPARISONS}:transfer", ("transfer",)
-    ),
 }
 """Suffix of a picture's file name → the picture, in the order of the report."""
 

@@ -22,15 +22,15 @@ ALONE = 0.9
 """A method reads the question alone if the lower end of its question share is above this."""
 
 
-def in_words(detection: pd.DataFrame, reads: pd.DataFrame, transfer: pd.DataFrame) -> list[str]:
-    """Say which methods beat which, how the probe transfers, and which read only the question.
+def in_words(detection: pd.DataFrame, reads: pd.DataFrame) -> list[str]:
+    """Say which methods beat which, and which read only the question.
 
     The tables hold the rows of one figure at its read-out.
     """
     auc = detection[detection["metric"] == "auroc"]
     if auc.empty:
         return []
-    return [*beating(auc), *transferred(transfer), *_only_question(auc, reads)]
+    return [*beating(auc), *_only_question(auc, reads)]
 
 
 def beating(auc: pd.DataFrame, what: Iterable[str] = REFERENCES) -> list[str]:
@@ -68,16 +68,6 @@ def comparing(reads: pd.DataFrame) -> str:
     held = reads[reads["comparison_right"] == YES].groupby("detector").size()
     names = [label_of(name) for name in in_order(held.index) if held[name] > _cells(reads) / 2]
     return str(say.comparing(names))
-
-
-def transferred(transfer: pd.DataFrame) -> list[str]:
-    """Say how often a probe of another dataset is worse than a dataset's own. Omit `thin` rows."""
-    probe = transfer[(transfer["detector"] == "probe") & ~transfer["thin"].astype(bool)]
-    away = probe[probe["dataset"] != probe["trained_on"]].dropna(subset="auroc")
-    if away.empty:
-        return []
-    worse, chance = (away["vs_own_high"] < 0).sum(), (away["auroc_low"] <= 0.5).sum()
-    return [say.transferred(worse, chance, len(away))]
 
 
 def _only_question(auc: pd.DataFrame, reads: pd.DataFrame) -> list[str]:

@@ -51,15 +51,6 @@ def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndar
     return pd.factorize(("s " + subject).fillna("q " + question).fillna(row))[0]
 
 
-def linked(answers: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
-    """Return a bool mask [n]: which `answers` share a question or subject `key` with `others`."""
-    shared = np.zeros(len(answers), dtype=bool)
-    for column in ("question", "subject"):
-        theirs = {key(text) for text in others[column]} - {None}
-        shared |= np.array([key(text) in theirs for text in answers[column]], dtype=bool)
-    return shared
-
-
 def named(texts: Sequence[object], *columns: Sequence[object]) -> np.ndarray:
     """Return the name of each row's component, object [n]: the smallest `key` of its rows' `texts`.
 

@@ -120,8 +120,8 @@ def _detection(config: Config, figure: str) -> list[str]:
     paths = [root / "tables" / f"{figure}.{name}.csv" for name in names]
     if not all(path.is_file() for path in paths):
         return []
-    detection, reads, transfer = (rows_at(read_csv(path), readout) for path in paths)
-    return verdict.in_words(detection, reads, transfer)
+    detection, reads = (rows_at(read_csv(path), readout) for path in paths)
+    return verdict.in_words(detection, reads)
 
 
 def _pictures(config: Config) -> list[dict[str, Any]]:

@@ -18,8 +18,7 @@ MAKE_NUMBERS = (*ORDER, "experiment_measure", "p_true", "detection_scores")
 SHOW_NUMBERS = frozenset(("picture", "calibration_figure", "methods", "report_page"))
 """Rules whose products only show numbers that other rules made."""
 METHOD = dict.fromkeys((
-    *MAKE_NUMBERS, "null_world", "table", "experiment_table", "detection_cell",
-    "detection_transfer", "detector",
+    *MAKE_NUMBERS, "null_world", "table", "experiment_table", "detection_cell", "detector",
 ), 1) | dict.fromkeys((
     "dataset", "prompts", "answers", "delta_p", "table", "experiment_table", "detection_cell",
     "detector", "calibration_cell",

@@ -21,9 +21,8 @@ from anchorscope.workflow.studies import TARGETS
 RULES = """
     dataset model train prompts answers activations scores truth table picture detector samples
     methods delta_p p_true null_world null_controls calibration_cell calibration_table
-    calibration_figure detection_scores detection_cell detection_transfer detection_table
-    transfer_table experiment_measure experiment_table experiment_calibration reproduction_table
-    report_page served_detector
+    calibration_figure detection_scores detection_cell detection_table experiment_measure
+    experiment_table experiment_calibration reproduction_table report_page served_detector
 """
 RESERVED = frozenset([*TARGETS, *RULES.split()])
 """Names of targets and rules of the workflow. No model, dataset or figure may have them."""

@@ -117,7 +117,6 @@ MAKERS: dict[str, Callable[[Any], Made]] = {
     "detection_cell": detection_cell,
     "table": of_figure,
     "detection_table": joined,
-    "transfer_table": joined,
     "samples": samples,
     "experiment_table": experiment,
 }

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from planted import READOUT, Planted, planted
+from planted import READOUT, Planted
 
 from anchorscope.claims import keys
 from anchorscope.claims.claim import LEAST_CLUSTERS, TOO_FEW
 from anchorscope.config.settings import Bootstrap
-from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, transfer, verdict
+from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, verdict
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.registry import METHODS, VIEWS
 from anchorscope.experiments.analysis import analyses
@@ -140,38 +140,13 @@ def test_scores_of_other_samples_or_of_one_class_are_refused(small: Planted) -> 
 
 
 @pytest.fixture(scope="module")
-def transferred(small: Planted, scores: pd.DataFrame) -> pd.DataFrame:
-    other = planted(n=240, seed=3)
-    theirs = out_of_fold.scores(other.cell, [METHODS[name] for name in transfer.DETECTORS])
-    cells = {"a": small.cell, "b": other.cell}
-    return transfer.table(cells, {"a": scores, "b": theirs}, BOOTSTRAP, 0)
-
-
-def test_transfer_has_a_diagonal_out_of_fold_and_no_shared_subjects(
-    transferred: pd.DataFrame, small: Planted, scores: pd.DataFrame
-) -> None:
-    probe = transferred[transferred["detector"] == "probe"].set_index(["trained_on", "dataset"])
-    rows = scores[(scores["detector"] == "probe") & (scores["condition"] == "clean")]
-    own = auc(rows["rank"].to_numpy(), small.cell.design.z)
-    assert probe.loc[("a", "a"), "auroc"] == pytest.approx(own)
-    assert probe.loc[("a", "b"), "auroc"] > 0.6  # the same states tell the truth there
-    assert len(transferred) == 2 * 2 * 3
-    assert (transferred["n"] + transferred["n_shared"] == len(small.answers)).all()
-    own = transferred["trained_on"] == transferred["dataset"]
-    assert (transferred["n_shared"][own] == 0).all()
-
-
-@pytest.fixture(scope="module")
-def tables(
-    small: Planted, scores: pd.DataFrame, transferred: pd.DataFrame
-) -> dict[str, pd.DataFrame]:
+def tables(small: Planted, scores: pd.DataFrame) -> dict[str, pd.DataFrame]:
     cell = evaluation.scored(scores, small.answers)
     made = {
         "detection": evaluation.table(cell, READOUT, BOOTSTRAP, 0),
         "detection-reads": reads.table(scores, small.answers, READOUT, BOOTSTRAP, 0),
     }
-    named = {name: frame.assign(model="one", dataset="a") for name, frame in made.items()}
-    return named | {"transfer": transferred.assign(model="one")}
+    return {name: frame.assign(model="one", dataset="a") for name, frame in made.items()}
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -189,20 +164,8 @@ def test_every_picture_is_drawn_and_says_so_where_nothing_was_measured(
 
 
 def test_the_verdict_says_what_beats_what(tables: dict[str, pd.DataFrame]) -> None:
-    names = ("detection", "detection-reads", "transfer")
-    detection, *others = (tables[name] for name in names)
-    words = verdict.in_words(detection.assign(thin=False), *others)
+    words = verdict.in_words(tables["detection"].assign(thin=False), tables["detection-reads"])
     assert words[2:] == [
         say.beating("the plain probe", [(1, ["mixture of probes"])], 1, 6),
-        str(say.transferred(0, 0, 2)),
         "Methods that are above chance but read the question alone: none.",
     ]
-
-
-def test_transfer_is_counted_over_the_rows_of_other_datasets_that_are_not_thin() -> None:
-    names = ["dataset", "trained_on", "auroc", "auroc_low", "vs_own_high", "thin"]
-    rows = [("a", "b", 0.6, 0.4, -0.1, False), ("b", "a", 0.7, 0.6, -0.2, False),
-            ("a", "c", 0.8, 0.7, 0.1, False), ("a", "a", 0.9, 0.4, -0.1, False),
-            ("c", "a", 0.5, 0.4, -0.3, True)]  # fmt: skip
-    table = pd.DataFrame(rows, columns=names).assign(detector="probe")
-    assert verdict.transferred(table) == [say.transferred(2, 1, 3)]

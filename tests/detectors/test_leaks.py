@@ -13,6 +13,7 @@ from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Training
 from anchorscope.detectors.methods import mixture, probe
 from anchorscope.detectors.registry import METHODS, Method
+from anchorscope.probes import fitting
 
 
 def corrupted(cell: DetectionCell, fold: int) -> DetectionCell:
@@ -58,8 +59,11 @@ def leaky_threshold(cell: DetectionCell) -> Callable[[Training], object]:
 
 
 def leaky_pathways(cell: DetectionCell) -> Callable[[Training], object]:
-    everyone = probe.with_probes(cell.whole())
-    share = probe.pathways(everyone)[cell.design.fold == 0].mean()
+    inner = fitting.inner_folds(cell.answers, cell.design.settings, "all samples")
+    everyone = Training(
+        cell.clean, cell.design.z, inner, cell.design.settings, knockout=cell.knockout
+    )
+    share = probe.pathways(probe.with_probes(everyone))[cell.design.fold == 0].mean()
 
     def given(train: Training) -> object:
         return replace(mixture.fit_mixture(train), gate=mixture.constant(train, share))
