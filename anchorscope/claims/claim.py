@@ -1,4 +1,4 @@
-"""What a claim is, what it is judged by, and the verdict on it."""
+"""Define claims, the evidence that judges them, and verdicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Groups = Mapping[str, Mapping[str, Answers]]
 
 @dataclass(frozen=True)
 class Gain:
-    """By how much the AUC of a probe exceeds that of other predictions of the same labels."""
+    """A gain in AUC of a probe over other predictions of the same labels."""
 
     estimate: Estimate
     over: str  # the prediction that the probe exceeds least clearly
@@ -33,7 +33,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What claims are judged by: one read-out, each sample scored at the layer of its fold."""
+    """The evidence at one read-out. Each sample is scored at the layer that its fold chose."""
 
     level: float = LEVEL
     precedes: bool = False  # whether the read-out precedes the answer

@@ -25,8 +25,8 @@ detector.score(model, tokenizer, rows)  # rows with `question` and `response`
 ```"""
 LIMITS = """\
 - It scores answers of this model alone, after this prompt. It refuses other models.
-- It was tested on answers like those of its data. Test it on labelled answers before you use it on
-  other questions, on which it was not tested.
+- It was tested only on answers like those of its data. Test it on labelled answers before you use
+  it on other questions.
 - It estimates how probable a wrong answer is. It does not say what is true, and it must not decide
   alone about people, their health, their rights or their money."""
 

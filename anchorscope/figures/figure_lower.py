@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 
 from anchorscope.claims import CLAIMS, keys
+from anchorscope.claims.estimates import HALF
 from anchorscope.figures import figure_data as data, figure_panel
 from anchorscope.figures.figure_axis import auc_axis, axis_around
 from anchorscope.figures.figure_picture import Panel
@@ -51,16 +52,16 @@ def panels(
             aucs,
             partial(auc_axis, least=CHANCE),
             AUC_TIPS,
-            draw=partial(figure_panel.claims, looks=[*ARMS.values()], at=CHANCE),
+            draw=partial(figure_panel.claims, at=CHANCE),
             height=height,
             heading=say.auc_heading,
             under=figure_panel.headlines,
         ),
         Panel(
             shares,
-            partial(axis_around, title=SHARE_TITLE, middle=100 * CHANCE, least=10),
+            partial(axis_around, title=SHARE_TITLE, middle=100 * HALF, least=10),
             SHARE_TIPS,
-            draw=partial(figure_panel.claims, looks=[*ARMS.values()], at=100 * CHANCE),
+            draw=partial(figure_panel.claims, at=100 * HALF),
             height=height,
             heading=say.swaps_heading,
             under=figure_panel.headlines,

@@ -51,7 +51,7 @@ def chart(
     Groups with too few samples (`thin`) are crosses. Lines of ΔP are narrow and grey at layers
     whose probe does not predict.
 
-    The arguments are rows of the figure's tables. The upper row shows ΔP under the request's
+    The arguments are rows of the figure's tables. The first row shows ΔP under the request's
     `condition`. The rows below, and the claims, do not depend on it. So they are left out under
     other conditions than the knockout. The row of swap shares is left out without rows of
     `crossing`.

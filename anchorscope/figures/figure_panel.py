@@ -23,13 +23,7 @@ SINGLED = alt.selection_point(name="singled", fields=["series"], bind="legend")
 """Selection of the series that a reader chooses in the legend."""
 FADED = 0.1
 """Factor on the opacity of all series that are not chosen."""
-LOOKS: Mapping[str, Sequence[float]] = {
-    "solid": [1, 0],
-    "dashed": [6, 4],
-    "dotted": DOTTED,
-    "dotdashed": [6, 2, 1.5, 2],
-    "longdashed": [12, 4],
-}
+LOOKS: Mapping[str, Sequence[float]] = {"solid": [1, 0], "dashed": [6, 4], "dotted": DOTTED}
 """Value of the column `look` → dash pattern of the line in `claims`."""
 Tips = Mapping[str, tuple[str, str]]
 
@@ -136,20 +130,19 @@ def _markers(data: alt.Chart, size: float) -> alt.Chart:
     return points.encode(shape=alt.Shape("marker:N", scale=None))
 
 
-def claims(rows: pd.DataFrame, frame: Frame, looks: Sequence[str], at: float) -> alt.LayerChart:
+def claims(rows: pd.DataFrame, frame: Frame, at: float) -> alt.LayerChart:
     """Draw lines with bands, a line `at` a value, and markers that are filled where a claim holds.
 
-    Rows have `value`, `low`, `high`, `series`, `marker` and `look`, one of `looks`. Rows that are
+    Rows have `value`, `low`, `high`, `series`, `marker` and `look`, one of `LOOKS`. Rows that are
     `banded` have a band. Solid lines have markers, other lines only where a row is `claimed`.
     """
     look, colour = frame.look, frame.shared.colour
     data = alt.Chart().encode(frame.x, frame.y, color=colour, detail=alt.Detail("quantity:N"))
     lines = [
         data.transform_filter(f"datum.look === '{name}'").mark_line(
-            strokeWidth=(0.75 if name == "solid" else 0.55) * look.line_width,
-            strokeDash=LOOKS[name],
+            strokeWidth=(0.75 if name == "solid" else 0.55) * look.line_width, strokeDash=dash
         )
-        for name in looks
+        for name, dash in LOOKS.items()
     ]
     marked = data.transform_filter("datum.look === 'solid' || datum.claimed")
     marked = marked.mark_point(size=0.7 * look.marker_size, strokeWidth=1)

@@ -24,7 +24,7 @@ LEAST = 2
 
 @dataclass(frozen=True)
 class Choice:
-    """How many answers of a cell are measured."""
+    """The number of answers to measure in a cell, and whether to balance the classes."""
 
     size: int  # most answers to measure
     balance: bool  # whether to measure as many right as wrong answers

@@ -1,4 +1,4 @@
-"""How much blocking takes of the pair term beyond damage."""
+"""The part of the pair term that blocking takes beyond general damage."""
 
 import numpy as np
 import pytest

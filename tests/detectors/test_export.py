@@ -66,7 +66,7 @@ def as_they_come(n: int, seed: int) -> tuple[pd.DataFrame, torch.Tensor]:
 
 
 def test_a_detector_of_balanced_answers_is_calibrated_on_answers_as_they_come() -> None:
-    """Of 3,000 answers, 90 % are wrong; 400 are chosen, half of them right."""
+    """400 answers, half of them right, are chosen from 3,000, of which 90 % are wrong."""
     pool, states = as_they_come(3000, seed=0)
     stands_for = choose(pool, Choice(400, balance=True))
     rows = np.flatnonzero(stands_for)

@@ -1,4 +1,4 @@
-"""What transformers warns of while it loads is heard, logged, and kept in records."""
+"""Warnings of transformers while it loads are logged and kept in records."""
 
 import logging
 from collections.abc import Callable

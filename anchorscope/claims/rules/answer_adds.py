@@ -1,4 +1,4 @@
-"""Answer adds: after the answer, the probe's AUC is above that of the probe at the prompt's end."""
+"""Answer adds: the probe predicts better after the answer than at the prompt's end."""
 
 from anchorscope.claims.claim import BEFORE, NOT_MEASURED, Claim, Evidence, Verdict, of_gain
 

@@ -113,7 +113,8 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
         }
         if pairs.members.size:
             rows = [*by_layer(groups, analysis.level), *_of_pairs(pairs)]
-    judged = {key: one.judge(_evidence(analysis, answers)) for key, one in CLAIMS.items()}
+    evidence = _evidence(analysis, answers)
+    judged = {key: one.judge(evidence) for key, one in CLAIMS.items()}
     return {"crossing": _long(rows, analysis), "claims": _of_claims(judged, analysis)}
 
 

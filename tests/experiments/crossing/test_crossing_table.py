@@ -150,7 +150,7 @@ def test_wrong_answers_that_score_lower_at_home_are_named() -> None:
 
 
 def test_the_answer_adds_what_the_probe_at_the_prompts_end_does_not_know() -> None:
-    """The same scores after the answer, beside a probe that knows less, and one that knows all."""
+    """Compare the same scores with a probe that knows less, and with one that knows all."""
     scores, given = planted(question=1.0, answer=1.0, noise=0.5)
     z = given["label"].to_numpy()
     for known, verdict in ((0.2, "yes"), (1.0, "no")):
