@@ -14,6 +14,7 @@ import pandas as pd
 
 from anchorscope import statements
 from anchorscope.config.readouts import Pair, not_measured
+from anchorscope.detectors import card
 from anchorscope.detectors.detector import Detector, Origin, export
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout.per_sample import per_sample
@@ -40,12 +41,6 @@ SETTINGS = frozenset(
     " no_answer probe readouts seed".split()
 )
 """Keys of the config that `measure` takes."""
-SUMMARY = (
-    "site", "position", "layer", "probe_auc", "auc_low", "auc_high", "floor_auc", "flip_share",
-    "random_flip_share",
-)  # fmt: skip
-"""Columns of `Measured.controls` that `Measured.summary` shows."""
-
 log = logging.getLogger(__name__)
 
 
@@ -58,6 +53,7 @@ class Measured:
     controls: pd.DataFrame  # AUCs of probes and text models, shares of flips, by layer
     crossing: pd.DataFrame  # estimates from swapped answers, such as the pair term, by layer
     claims: pd.DataFrame  # verdict on each claim, with its reason
+    summary: pd.DataFrame  # how well each read-out detects wrong answers, see docs/figures.md
     answers: pd.DataFrame  # answer, anchors and label of each question, or why it was dropped
     scores: pd.DataFrame  # out-of-fold logit s and p by sample, layer, read-out, condition
     counts: Counts  # rows in, samples measured, and rows dropped by reason
@@ -73,9 +69,13 @@ class Measured:
         return per_sample(self.scores, self.answers)
 
     @property
-    def summary(self) -> pd.DataFrame:
-        """The columns `SUMMARY` of `controls`, at the headline layer of each read-out."""
-        return self.controls.loc[self.controls["headline"], list(SUMMARY)]
+    def _detection(self) -> pd.DataFrame:
+        """The summary in words, with a column for each read-out."""
+        rows = self.summary.to_dict("records")
+        names = self.summary["site"] + "/" + self.summary["position"]
+        return pd.DataFrame(
+            {name: statements.detection(row) for name, row in zip(names, rows, strict=True)}
+        )
 
     @property
     def _in_words(self) -> str:
@@ -87,13 +87,13 @@ class Measured:
 
     def __repr__(self) -> str:
         """Return the counts in a line, and the summary."""
-        return f"{self._in_words}\n{self.summary.round(3).to_string(index=False)}"
+        return f"{self._in_words}\n{self._detection.to_string()}"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the figure as a picture, the counts and the summary."""
         from anchorscope.figures.figure_fit import as_svg
 
-        picture, rows = as_svg(self.chart().to_dict()), self.summary.round(3).to_html(index=False)
+        picture, rows = as_svg(self.chart().to_dict()), self._detection.to_html()
         return f"{picture}<p>{html.escape(self._in_words)}</p>{rows}"
 
     def detector(self, readout: str | None = None) -> Detector:
@@ -106,16 +106,8 @@ class Measured:
         if chosen not in self.detectors:
             do = nearest(chosen, self.detectors, "measure this read-out with calibrated probes")
             raise AnchorscopeError(f"there is no detector of `{chosen}`", None, do, see="detector")
-        cell = [*Pair.of(chosen)]
-        at = self.controls[(self.controls[["site", "position"]] == cell).all(axis=1)]
-        claims = self.claims[(self.claims[["site", "position"]] == cell).all(axis=1)]
-        table = {
-            "auc": float(at.loc[at["headline"], "probe_auc"].iloc[0]),
-            "signal": claims.set_index("claim")["verdict"]["signal"],
-            "signal_readout": chosen,
-        }
         data = str(self.table["dataset"].iloc[0])
-        return replace(self.detectors[chosen], data=data, table=table)
+        return replace(self.detectors[chosen], data=data, table=card.numbers(self.summary, chosen))
 
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
         """Draw the figure of a read-out.

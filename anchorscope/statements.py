@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from anchorscope.passes.batches import Plan
 
 ENDS = ("value", "low", "high")
+MEASURED = ("right", "wrong")
+NEEDED = f"right answers still needed to detect a gain of {power.USUAL_GAIN}"
 Interval = Mapping[str, float | None]
 """A number with its interval: `value`, `low` and `high`, None where not measured."""
 
@@ -39,6 +41,30 @@ def ends(interval: Interval | None, factor: float = 1, digits: int = 2, unit: st
         return "unknown"
     text = f"{value}{unit} [{', '.join(around)}]" if all(around) else value + unit
     return text.replace(" ", "\u00a0")
+
+
+def detection(row: Mapping[Any, Any]) -> dict[str, str]:
+    """Return name → number of a row of the table `summary`, in the words of all texts."""
+    known = {name: not (value is None or pd.isna(value)) for name, value in row.items()}
+
+    def number(column: str) -> str:
+        around = [column, f"{column}_low", f"{column}_high"]
+        interval = {name: row.get(one) for name, one in zip(ENDS, around, strict=True)}
+        return ends(interval, digits=3) if known[column] else "not measured"
+
+    text_model = f" ({row['text_model']})" if known["text_model"] and row["text_model"] else ""
+    return {
+        "AUC of the probe": number("auc"),
+        "AUC of the hardest text model": number("text_auc") + text_model,
+        "AUC of the probe at the prompt's end": number("prompt_end_auc"),
+        "AUC of the answer's token probability": number("token_auc"),
+        "gain over the text model, or over 0.6 if harder": number("text_gain"),
+        "gain over the prompt's end": number("prompt_end_gain"),
+        **{one.called: row[key] for key, one in CLAIMS.items() if one.unit == "samples"},
+        "right; wrong answers measured": "; ".join(figures(row[one]) for one in MEASURED),
+        "right; wrong answers asked": "; ".join(figures(row[f"{one}_asked"]) for one in MEASURED),
+        NEEDED: figures(row["right_needed"]),
+    }
 
 
 def sentence(text: str) -> str:
@@ -63,7 +89,7 @@ def environment(*folders: Path, autoescape: bool = False) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    found.filters |= {one.__name__: one for one in (figures, ends, sentence, span)}
+    found.filters |= {one.__name__: one for one in (detection, ends, figures, sentence, span)}
     found.globals |= {"least_auc": LEAST_AUC, "CLAIMS": CLAIMS}
     return found
 

@@ -106,7 +106,7 @@ rule detector:
         model=f"{RESULTS}/models/{{model}}.json",
         activations=paths.product("activations"),
         probes=paths.product("probes", ".safetensors"),
-        claims=paths.product("delta_p", ".claims.csv"),
+        summary=paths.product("delta_p", ".summary.csv"),
     output:
         detector=directory(f"{{root}}/detectors/{{model}}/{{dataset}}/probe"),
         provenance=f"{{root}}/detectors/{{model}}/{{dataset}}/probe.provenance.json",
@@ -140,7 +140,7 @@ rule served_detector:
         model=f"{RESULTS}/models/{{model}}.json",
         activations=paths.product("activations"),
         probes=paths.product("probes", ".safetensors"),
-        claims=paths.product("delta_p", ".claims.csv"),
+        summary=paths.product("delta_p", ".summary.csv"),
     output:
         detector=directory(f"{{root}}/detectors/{{model}}/{{dataset}}/resid"),
         provenance=f"{{root}}/detectors/{{model}}/{{dataset}}/resid.provenance.json",

@@ -8,7 +8,7 @@ from anchorscope.storage.files import read_csv, read_json, read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.detectors import served
+    from anchorscope.detectors import card, served
     from anchorscope.detectors.detector import Origin, export, out_of_fold_auc, shape_of
     from anchorscope.models.loading import read_config
     from anchorscope.models.rows import arounds_of
@@ -44,14 +44,10 @@ with stage(snakemake):
         around=arounds_of(read_parquet(given.prompts), answers),
         settings=chosen.settings,
     )
-    claims = read_csv(given.claims).set_index(["site", "position", "claim"])["verdict"]
-    # the claim `signal` is about a read-out of the run
+    # the numbers of the run are those of a read-out of the run
     judged = readout if readout in probes.fitted else available(chosen.main, sites)
-    table = {
-        "auc": out_of_fold_auc(fitted, design, states),
-        "signal": claims[(*Pair.of(judged), "signal")],
-        "signal_readout": judged,
-    }
+    table = card.numbers(read_csv(given.summary), judged)
+    table |= {card.AT_LAYER: out_of_fold_auc(fitted, design, states)}
     export(fitted, readout, answers, states, origin, data=chosen.data, table=table).save(written)
     counts = provenance.counts_of(folder)
     provenance.of_stage(snakemake, written, counts=counts, model=located)

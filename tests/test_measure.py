@@ -155,7 +155,7 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
     assert "resid/final" in json.dumps(second)
     assert "90" in json.dumps(first["title"])
     page = measured._repr_html_()
-    assert page.startswith("<svg") and "resid</td>" in page and "<script" not in page
+    assert page.startswith("<svg") and "resid/final</th>" in page and "<script" not in page
 
 
 @pytest.mark.parametrize(

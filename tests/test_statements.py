@@ -21,12 +21,9 @@ TOO_FEW = TOLD | {"verdict": "too few", "reason": "7 pairs, and at least 10 are 
 BOUND = TOLD | {"verdict": "by design", "reason": "the questions differ only in E_Q"}
 FOUND: dict[str, Any] = {
     "signal": True,
-    "floor": {"name": "text", "auc": 0.71},
-    "probe_auc": {"value": 0.89, "low": 0.86, "high": 0.92},
     "claims": dict.fromkeys(CLAIMS, TOLD),
     "layers": 30,
     "layers_not_predicting": [0, 1, 2],
-    "prompt_end_auc": 0.66,
     "crossing": None,
 }
 SHARES = {
@@ -160,15 +157,8 @@ EXAMPLES: dict[str, Examples] = {
         for words, said in ((["Probe", "SAPLMA"], "Probe; SAPLMA"), ([], "none"))
     ],
     "signal": [
-        ((FOUND,), SAID["samples"] + " For these claims, each sample is scored at a layer chosen "
-         "without that sample. At the headline layer the probe's AUC is 0.89 [0.86, 0.92], and "
-         "the AUC of the hardest text model there (which reads question and response) is 0.71, and "
-         "that of a probe at the prompt's end, before the answer, 0.66. "
-         "The probe does not predict the label at 3 of 30 layers."),
-        ((FOUND | {"floor": {"name": "", "auc": None}, "layers_not_predicting": [],
-                   "prompt_end_auc": None},),
-         SAID["samples"] + " For these claims, each sample is scored at a layer chosen without "
-         "that sample. At the headline layer the probe's AUC is 0.89 [0.86, 0.92]."),
+        ((FOUND,), SAID["samples"] + " The probe does not predict the label at 3 of 30 layers."),
+        ((FOUND | {"layers_not_predicting": []},), SAID["samples"]),
     ],
     "crossing": [
         ((FOUND,), "No answers were swapped, or no two samples could form a pair."),
@@ -292,5 +282,5 @@ def test_a_sentence_is_plain_text_in_a_page_too() -> None:
     assert not re.search("[<>&]", words)
 
 
-def test_text_models_have_words() -> None:
-    assert {*say.floors} == {*FLOORS}
+def test_the_caption_explains_every_text_model() -> None:
+    assert all(f"{name} (" in say.detects for name in FLOORS)

@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from figure_tables import Pairs, claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
+from figure_tables import (
+    Pairs,
+    claims_of,
+    contrasts_of,
+    controls_of,
+    crossing_of,
+    curve_of,
+    judged,
+    summary_of,
+)
 
 from anchorscope.claims import CLAIMS
 from anchorscope.statements import sentence
@@ -17,7 +26,7 @@ OF_SIGNAL = {"not measured": "no", "by design": "too few"}
 LAYERS = 4
 TABLES = {
     "": curve_of, ".contrasts": contrasts_of, ".controls": controls_of, ".crossing": crossing_of,
-    ".claims": claims_of,
+    ".claims": claims_of, ".summary": summary_of,
 }  # fmt: skip
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import yaml
+
+from anchorscope import statements
+from anchorscope.config.readouts import Pair
+from anchorscope.experiments import summary as of_run
 
 if TYPE_CHECKING:
     from anchorscope.detectors.detector import Detector
 
-NAMES = {
-    "auc": "AUC, out of fold, at the detector's layer",
-    "signal": "claim `signal`: the AUC is above .6 and above that of every text model",
-    "signal_readout": "read-out of the probe that this claim is about",
-}
-"""Number of `Detector.table` → its name on the card. Others stand under their own names."""
+AT_LAYER, READOUT = "auc_at_layer", "readout"
+"""Keys of `Detector.table` beside the columns of the run's table `summary`: the AUC of the fold
+probes at the detector's layer, and the read-out of this row."""
 USE = """\
 ```python
 import anchorscope
@@ -71,13 +73,20 @@ def _hub_id(detector: Detector) -> str | None:
     return model if model and model.count("/") == 1 and not Path(model).exists() else None
 
 
+def numbers(summary: pd.DataFrame, readout: str) -> dict[str, float | str | None]:
+    """Return a row of the table `summary` of one cell as the `Detector.table` of a read-out."""
+    rows = summary[(summary[["site", "position"]] == [*Pair.of(readout)]).all(axis=1)]
+    return {READOUT: readout, **of_run.numbers(rows)}
+
+
 def _table(detector: Detector) -> str:
     """Return the numbers of the run as a Markdown table."""
-    if not detector.table:
+    told = detector.table
+    if READOUT not in told:  # saved by an older version, or without a run
         return "Not recorded. The report of the run says it."
-    texts = {
-        NAMES.get(name, name): f"{value:.3f}" if isinstance(value, float) else f"{value}"
-        for name, value in detector.table.items()
-    }
+    texts = statements.detection(told)
+    if AT_LAYER in told:
+        texts["AUC of the fold probes at the detector's layer"] = f"{told[AT_LAYER]:.3f}"
     rows = [f"{name} | {value}" for name, value in texts.items()]
-    return "\n".join(["number | value", "--- | ---", *rows])
+    of = f"In the run, of the probe at `{told[READOUT]}`, each answer at the layer its fold chose:"
+    return "\n".join([f"{of}\n", "number | value", "--- | ---", *rows])

@@ -109,7 +109,7 @@ class Detector:
     n_wrong: int
     references: tuple[Reference, ...]
     data: str = "unknown"  # what the answers were: dataset, and its commit on the hub
-    # how well it detects, as the run's tables say: name of a number → its value; see `card.NAMES`
+    # how well it detects: a row of the run's table `summary`, see `card.numbers`
     table: Mapping[str, float | str | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.experiments import summary
 from anchorscope.experiments.analysis import analyses, stacked
 from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.knockout import controls, curve
@@ -21,6 +22,7 @@ def columns() -> dict[str, Mapping[str, str]]:
         "controls": controls.columns(),
         "crossing": crossing.CROSSING,
         "claims": crossing.CLAIM_COLUMNS,
+        "summary": summary.SUMMARY,
     }
 
 
@@ -46,7 +48,9 @@ def of_main_run(
         made["controls"].append(controls.controls(analysis, scores, refits.ids))
         for name, frame in crossing.tables(analysis).items():
             made[name].append(frame)
-    return {name: stacked(frames, columns()[name]) for name, frames in made.items()}
+        made["summary"].append(summary.summary(analysis))
+    found = {name: stacked(frames, columns()[name]) for name, frames in made.items()}
+    return found | {"summary": summary.with_verdicts(found["summary"], found["claims"])}
 
 
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from anchorscope.claims.claim import YES
 from anchorscope.config.readouts import Pair, available, not_measured
 from anchorscope.config.settings import Config
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
+from anchorscope.experiments.summary import numbers
 from anchorscope.figures.figure_data import measured_in, require, rows_at, true
 from anchorscope.figures.figure_style import ANCHORS
 from anchorscope.report import run_facts
@@ -70,7 +71,7 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     if readout not in measured:
         raise not_measured(readout, measured, "the cell")
     curve = rows_at(tables["curve"], pair)
-    contrasts, controls, crossing, claims = (
+    contrasts, controls, crossing, claims, detects = (
         rows_at(table, pair) for name, table in tables.items() if name != "curve"
     )
     require(claims, ["claim", "answers", "verdict"])
@@ -79,8 +80,6 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     layer = int(headline["layer"])
     here = curve[curve["layer"] == layer]
     beside = controls[controls["layer"] == layer].to_dict("records")[0]
-    judged = dict(zip(keys(claims), map(_claim, claims.to_dict("records")), strict=True))
-    floor = "" if pd.isna(headline["floor"]) else headline["floor"]
     judged = dict(zip(keys(claims), map(_claim, claims.to_dict("records")), strict=True))
     return {
         "readout": readout,
@@ -92,11 +91,9 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
         "share_wrong": 1 - float(headline["answer_accuracy"]),
         "claims": judged,
         "signal": judged["signal"]["verdict"] == YES,
-        "probe_auc": _interval(headline, "probe_auc", "auc"),
-        "floor": {"name": floor, "auc": _number(headline["floor_auc"])},
+        "detection": numbers(detects),
         "layer_predicts": bool(headline["predicts"]),
         "layers_not_predicting": [int(k) for k in everyone["layer"][~true(everyone["predicts"])]],
-        "prompt_end_auc": _number(beside["prompt_end_auc"]),
         "flips": _flips(beside, here),
         "random_tokens": _random_tokens(contrasts[contrasts["layer"] == layer]),
         "crossing": _crossing(crossing[crossing["layer"] == layer]),

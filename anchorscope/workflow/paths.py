@@ -17,7 +17,7 @@ from anchorscope.workflow import studies
 from anchorscope.workflow.pictures import pictures
 
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
-BESIDE = ("contrasts", "controls", "crossing", "claims")
+BESIDE = ("contrasts", "controls", "crossing", "claims", "summary")
 TABLES = {"curve": ".csv"} | {name: f".{name}.csv" for name in BESIDE}
 """Table of a cell or a figure → the end of its file name."""
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.config.readouts import Pair, available
 from anchorscope.config.settings import Bootstrap
-from anchorscope.experiments import tables
+from anchorscope.experiments import summary, tables
 from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.crossing import table as crossing
 from anchorscope.passes.activations import measured
@@ -79,7 +79,8 @@ def of_figure(job: Any) -> Made:
     made, facts = joined(job)
     claims = crossing.corrected(made["claims"], job.params.level)
     curve = crossing.with_signal(made["curve"], claims)
-    return {**made, "curve": curve, "claims": claims}, facts
+    told = summary.with_verdicts(made["summary"], claims)
+    return {**made, "curve": curve, "claims": claims, "summary": told}, facts
 
 
 def samples(job: Any) -> Made:

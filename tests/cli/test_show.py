@@ -4,9 +4,18 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from figure_tables import claims_of, contrasts_of, controls_of, crossing_of, curve_of, judged
+from figure_tables import (
+    claims_of,
+    contrasts_of,
+    controls_of,
+    crossing_of,
+    curve_of,
+    judged,
+    summary_of,
+)
 
 from anchorscope.claims import CLAIMS, keys
+from anchorscope.experiments import summary
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import read_csv, write_csv
@@ -21,7 +30,7 @@ def built(clone: Path) -> Path:
     cell = ([("near", "")], [("rows", "")], 6)
     for end, made in (
         ("", curve_of), (".contrasts", contrasts_of), (".controls", controls_of),
-        (".crossing", crossing_of), (".claims", claims_of),
+        (".crossing", crossing_of), (".claims", claims_of), (".summary", summary_of),
     ):  # fmt: skip
         write_csv(made(*cell).drop(columns=["model", "dataset"]), folder / f"rows{end}.csv")
     notes = {"empty golds left out": 3, "folded rows with another label": 0}
@@ -46,14 +55,13 @@ def test_show_says_what_the_tables_hold(run, built):
         beside[beside["headline"]].iloc[0],
     )
     assert (found["headline_layer"], found["n"]) == (head["layer"], at_headline["n"])
-    auc = {"value": "probe_auc", "low": "auc_low", "high": "auc_high"}
-    assert found["probe_auc"] == {end: at_headline[column] for end, column in auc.items()}
+    assert found["detection"] == pytest.approx(
+        summary.numbers(read_csv(built / "rows.summary.csv"))
+    )
     flags = (at_headline["cell_signal"], at_headline["predicts"])
     assert (found["signal"], found["layer_predicts"]) == flags
-    assert found["floor"] == {"name": at_headline["floor"], "auc": at_headline["floor_auc"]}
     weak = list(of_knockout["layer"][~of_knockout["predicts"]])
     assert found["layers_not_predicting"] == weak
-    assert found["prompt_end_auc"] == head["prompt_end_auc"]
     everyone = curve.query("anchor == 'all' and condition == 'crossed-knockout'")
     assert found["flips"] == {
         "own": pytest.approx(head["flip_share"]),

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
+from figure_tables import summary_of
 from own_rows import SETTINGS, rows
 
 import anchorscope
@@ -127,11 +128,13 @@ def test_the_card_names_model_data_table_and_limits_as_the_hub_reads_them(
     detector: Detector, tmp_path: Path
 ) -> None:
     origin = replace(detector.origin, model="Qwen/Qwen3-8B", revision="abc1234")
-    table = {"auc": 0.8512, "signal": "yes"}
+    (row,) = summary_of([("m", "")], [("d", "")]).to_dict("records")
+    table = {"readout": "mlp/final", **row, "auc_at_layer": 0.8512}
     replace(detector, origin=origin, data="popqa", table=table).save(tmp_path)
     _, head, body = (tmp_path / CARD).read_text().split("---\n", 2)
     assert yaml.safe_load(head)["base_model"] == "Qwen/Qwen3-8B"
-    for said in ("at abc1234", "popqa; 60 answers", "| 0.851", "What it must not be used for"):
+    limits = "What it must not be used for"
+    for said in ("at abc1234", "popqa; 60 answers", "0.812\u00a0[0.782,", "| 0.851", limits):
         assert said in body
     detector.save(tmp_path)
     text = (tmp_path / CARD).read_text()

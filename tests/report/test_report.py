@@ -320,7 +320,7 @@ def test_every_word_of_a_page_about_a_claim_is_the_verdict_of_the_table(tmp_path
     places = [f"{models[m]} on {datasets[d]}: " for m, d in CELLS]
     sentences = text.partition("Cell by cell")[2]
     starts = [sentences.index(place) for place in places] + [
-        sentences.index("For the gain and the claims, each sample")
+        sentences.index("For the claims, each sample")
     ]
     shown = {(row["model"], row["dataset"]): row for row in rows_of(html, "glance")}
     for key, row in zip(keys(claims), claims.to_dict("records"), strict=True):

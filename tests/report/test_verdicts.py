@@ -115,7 +115,7 @@ def test_methods_say_what_the_verdict_of_a_claim_says(
     claim: str, verdict: str, said: dict[str, str]
 ) -> None:
     lines = said["methods"].replace("\u00a0", " ").splitlines()
-    column = 4 + [*CLAIMS].index(claim)
+    column = 3 + [*CLAIMS].index(claim)
     cells = {
         line.split("|")[1].strip(): line.split("|") for line in lines if line.startswith("| M")
     }

@@ -10,7 +10,13 @@ from verdicts import tables_of
 from anchorscope.experiments.crossing.table import CORRECTED
 from anchorscope.workflow import tables
 
-NAMES = {"curve": "", "controls": ".controls", "crossing": ".crossing", "claims": ".claims"}
+NAMES = {
+    "curve": "",
+    "controls": ".controls",
+    "crossing": ".crossing",
+    "claims": ".claims",
+    "summary": ".summary",
+}
 
 
 @pytest.mark.parametrize(("cells", "verdict"), [(1, "yes"), (2, "no")])
@@ -28,6 +34,7 @@ def test_a_signal_that_is_lost_among_a_figures_cells_is_lost_in_all_its_tables(
     assert claims["p"].to_numpy() == pytest.approx(0.03 * cells)
     assert claims["reason"].str.startswith(CORRECTED).all() == (verdict == "no")
     assert (found["curve"]["cell_signal"] == (verdict == "yes")).all()
+    assert (found["summary"][["signal", "answer_adds"]] == verdict).all(axis=None)
     others = made["curve"].drop(columns="cell_signal")
     pd.testing.assert_frame_equal(found["curve"][others.columns], others)
     for name in ("controls", "crossing"):
