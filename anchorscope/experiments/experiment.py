@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.config.sections import Count, Section, key
@@ -57,6 +57,8 @@ class Experiment:
     interventions: tuple[Intervention, ...]  # what it passes besides `clean`
     columns: Mapping[str, str]  # column of a cell's table, in order → what it holds
     views: Mapping[str, str]  # view → title of the picture
+    # name of a condition → name of its control, a condition that acts on as many tokens
+    controlled: Mapping[str, str] = field(default_factory=dict)
     # its section `experiments.<name>` in the config; `Section`: it has none
     settings: type[Section] = Section
     reads_attention: bool = False  # whether it reads attention weights, and their gradients
@@ -74,8 +76,7 @@ class Experiment:
     @property
     def controls(self) -> tuple[str, ...]:
         """Names of the controls."""
-        names = (one.controlled_by for one in self.interventions)
-        return tuple(dict.fromkeys(name for name in names if name))
+        return tuple(dict.fromkeys(self.controlled.values()))
 
     @property
     def measure(self) -> Measure:

@@ -205,8 +205,8 @@ def read(
     parse([readout])  # names the read-outs that exist if this is none
     name = interventions.tensor_name(condition, readout, draw)
     one, where = interventions.REGISTRY[condition], read_parquet(folder / "index.parquet")
-    partner = "crossed_partner" if one.prompt == interventions.CROSSED else "gold_partner"
-    if one.prompt is not None and partner in where:
+    partner = "crossed_partner" if one.version == interventions.CROSSED else "gold_partner"
+    if one.version is not None and partner in where:
         where = where[where[partner].notna()]
         if where.empty:
             _, clean = read(folder, readout, "clean")

@@ -29,7 +29,7 @@ class Sample:
     answer_start: int
     # id of the sample whose prompt precedes the answer; None for the sample's own prompt
     partner: str | None = None
-    # `Intervention.prompt` → version of the sample with another prompt or another answer
+    # `Intervention.version` → version of the sample with another prompt or another answer
     others: dict[str, Sample] = field(default_factory=dict)
 
     @property
@@ -39,7 +39,7 @@ class Sample:
 
     def under(self, one: Intervention) -> Sample:
         """Return the version of this sample to pass under `one`: itself, or one of `others`."""
-        return self if one.prompt is None else self.others[one.prompt]
+        return self if one.version is None else self.others[one.version]
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def arrange(
     batches = []
     for had, group in alike.items():
         columns = [
-            drawn for drawn in chosen if not drawn[0].own_batch and drawn[0].prompt in {None, *had}
+            drawn for drawn in chosen if not drawn[0].own_batch and drawn[0].version in {None, *had}
         ]
         batches += _batches(samples, group, columns, batch_tokens, seed)
     batches.sort(key=lambda batch: -batch.length)

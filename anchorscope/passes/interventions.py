@@ -1,7 +1,8 @@
 """Interventions: what each condition changes in the pass of a sample, as data.
 
-One record describes one condition. Its role and its control decide how the condition is passed,
-masked, indexed, scored, contrasted, tabulated and drawn. No other module lists conditions.
+One record describes one condition by three coordinates: the tokens that are blocked, the question
+and the answer. They decide how the condition is passed, indexed, scored, contrasted, tabulated and
+drawn. No other module lists conditions.
 """
 
 import hashlib
@@ -13,44 +14,79 @@ from typing import Literal
 Settings = Mapping[str, Mapping[str, int] | None]
 """The config's section `conditions`. A condition that is missing or None is off."""
 Role = Literal["clean", "cut", "control", "arm", "gold", "noise"]
-"""Relation of a condition to the others:
+"""What a condition is among the others:
 
 - `clean`: nothing is changed.
-- `cut`: attention to some of the question's tokens is blocked.
-- `control`: attention to other tokens is blocked, to compare with the `cut` that it controls.
+- `cut`: some of the question's tokens are blocked.
+- `control`: as many random tokens are blocked, to compare with a `cut`.
 - `arm`: the answer follows another question, and nothing is blocked.
-- `gold`: a gold answer replaces the model's own wrong answer.
+- `gold`: a gold answer replaces the model's own wrong answer, and nothing is blocked.
 - `noise`: nothing is changed, in a batch of its own; it shows numerical noise.
 """
+OWN = "own"
 
 
 @dataclass(frozen=True)
 class Intervention:
-    """One condition: what it changes, and what it is compared with."""
+    """One condition: which tokens it blocks, which question is asked, and which answer is given.
+
+    What it is compared with and controlled by follows from these three coordinates.
+    """
 
     # name in tables, label in legends, and the clause that completes `ΔP when ...`
     name: str
     label: str
     when: str
-    role: Role
     settings: tuple[str, ...] = ()  # keys of the config's `conditions`, all of which must be on
     tokens: str | None = None  # question tokens that it blocks, a key of `TOKENS`, or None
+    # `own`, `crossed` (the partner's), or another version of the question that an experiment makes
+    question: str = OWN
+    answer: str = OWN  # `own` or `gold`
     # first layer in which it blocks, and the layer after the last one; None for all layers
     layers: tuple[int, int] | None = None
-    # version of the sample that is passed, a key of `Sample.others`; None for the sample itself;
-    # `planning` makes the versions `CROSSED`, `GOLD` and `CROSSED_GOLD`
-    prompt: str | None = None
-    # the condition that this one is compared with; for a cut after the partner's question, it is
-    # the condition that has the same question and blocks nothing
-    compared_with: str = "clean"
-    # the control of this cut, which blocks the same number of other tokens
-    controlled_by: str | None = None
-    # this condition's counterpart after the partner's question, see `arms`
-    behind_partner: str | None = None
     # another cut's control; flips count only in samples for which that control is complete
     counted_with: str | None = None
     # whether it is passed in batches of its own
     own_batch: bool = False
+
+    @property
+    def role(self) -> Role:
+        """What the condition is among the others."""
+        if self.own_batch:
+            return "noise"
+        if self.tokens:
+            return "control" if self.drawn else "cut"
+        if self.answer != OWN:
+            return "gold"
+        return "clean" if self.question == OWN else "arm"
+
+    @property
+    def version(self) -> str | None:
+        """Version of the sample that is passed, a key of `Sample.others`; None for the sample."""
+        return "-".join(one for one in (self.question, self.answer) if one != OWN) or None
+
+    @property
+    def compared_with(self) -> str:
+        """Name of the condition that this one is compared with.
+
+        A cut is compared with the same question and answer without a cut; a swapped answer with
+        this answer after its own question; all else with the clean pass.
+        """
+        if self.tokens:
+            return _named(None, self.question, self.answer) or "clean"
+        return _named(None, OWN, self.answer if self.question == CROSSED else OWN) or "clean"
+
+    @property
+    def controlled_by(self) -> str | None:
+        """Name of the control, which blocks as many other tokens; None if there is none."""
+        control = CONTROLS.get(str(self.tokens))
+        return _named(control, self.question, self.answer) if control else None
+
+    @property
+    def behind_partner(self) -> str | None:
+        """Name of the condition's counterpart after the partner's question, see `arms`."""
+        here = self.question == OWN and not self.own_batch
+        return _named(self.tokens, CROSSED, self.answer) if here else None
 
     @property
     def blocks(self) -> str:
@@ -60,7 +96,7 @@ class Intervention:
     @property
     def partial(self) -> bool:
         """Whether only some samples are measured under this condition."""
-        return self.own_batch or self.prompt is not None
+        return self.own_batch or self.version is not None
 
     @property
     def reads_outputs(self) -> bool:
@@ -70,7 +106,7 @@ class Intervention:
     @property
     def drawn(self) -> bool:
         """Whether the blocked tokens are random, and differ between draws."""
-        return self.tokens == "random"
+        return self.tokens in CONTROLS.values()
 
     def acts_in(self, layer: int) -> bool:
         """Return whether the condition blocks its tokens in this layer."""
@@ -133,48 +169,56 @@ TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
 """Name → function of (question tokens, E_Q, key) that returns the tokens to block.
 `random` returns as many tokens as E_Q has, so it is a control for `exact` only."""
 
+CONTROLS = {"exact": "random"}
+"""Key of `TOKENS` → key of its control."""
+
 CROSSED, GOLD, CROSSED_GOLD = "crossed", "gold", "crossed-gold"
 """Keys of `Sample.others`. In this order, they stand for the model's answer after the partner's
 question, a gold answer after the sample's own question, and one after the partner's question."""
 EXACT, REST = "the exact question tokens", "all other question tokens"
 RECORDS = (
-    Intervention("clean", "nothing blocked", "nothing is blocked", "clean",
-                 behind_partner="crossed"),
+    Intervention("clean", "nothing blocked", "nothing is blocked"),
     Intervention("knockout", "exact question tokens blocked",
-                 f"attention to {EXACT} is blocked", "cut",
-                 ("knockout",), "exact", controlled_by="random",
-                 behind_partner="crossed-knockout"),
+                 f"attention to {EXACT} is blocked",
+                 ("knockout",), "exact"),
     Intervention("random", "as many random tokens as exact ones blocked",
-                 "attention to as many random question tokens as exact ones is blocked", "control",
+                 "attention to as many random question tokens as exact ones is blocked",
                  ("random",), "random"),
     Intervention("rest", "all other question tokens blocked",
-                 f"attention to {REST} is blocked", "cut",
-                 ("rest",), "rest", behind_partner="crossed-rest"),
+                 f"attention to {REST} is blocked",
+                 ("rest",), "rest"),
     Intervention("question", "every question token blocked",
-                 "attention to every question token is blocked", "cut",
+                 "attention to every question token is blocked",
                  ("question",), "question", counted_with="random"),
     Intervention("crossed", "nothing blocked, partner's question",
                  "the answers of two questions are swapped",
-                 "arm", ("crossed",), prompt=CROSSED),
+                 ("crossed",), None, CROSSED),
     Intervention("crossed-knockout", "exact question tokens blocked, partner's question",
                  f"attention to {EXACT} of the partner's question is blocked",
-                 "cut", ("crossed", "knockout"), "exact", prompt=CROSSED, compared_with="crossed"),
+                 ("crossed", "knockout"), "exact", CROSSED),
     Intervention("crossed-rest", "all other question tokens blocked, partner's question",
                  f"attention to {REST} of the partner's question is blocked",
-                 "cut", ("crossed", "rest"), "rest", prompt=CROSSED, compared_with="crossed"),
+                 ("crossed", "rest"), "rest", CROSSED),
     Intervention("gold", "gold answer", "the gold answer stands in the answer's place",
-                 "gold", ("crossed", "gold"), prompt=GOLD,
-                 behind_partner="crossed-gold"),
+                 ("crossed", "gold"), None, OWN, GOLD),
     Intervention("crossed-gold", "gold answer, partner's question",
                  "the gold answers of two questions are swapped",
-                 "gold", ("crossed", "gold"), prompt=CROSSED_GOLD, compared_with="gold"),
+                 ("crossed", "gold"), None, CROSSED, GOLD),
     Intervention("noop", "nothing blocked (noise)", "the batch changes and nothing is blocked",
-                 "noise", ("noop",), counted_with="random", own_batch=True),
+                 ("noop",), counted_with="random", own_batch=True),
 )  # fmt: skip
 REGISTRY = {one.name: one for one in RECORDS}
 """Conditions that the main run can measure, by name, in the order of tables and passes.
 `tests/passes/test_interventions.py` checks each record."""
 CLEAN = REGISTRY["clean"]
+
+
+def _named(tokens: str | None, question: str, answer: str) -> str | None:
+    """Return the name of the registered condition with these coordinates; None if none has them."""
+    for one in REGISTRY.values():
+        if (one.tokens, one.question, one.answer) == (tokens, question, answer):
+            return one.name
+    return None
 
 
 def of_role(*roles: Role) -> list[Intervention]:

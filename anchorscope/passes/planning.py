@@ -60,7 +60,7 @@ def plan(
     samples = [sample_of(record) for record in table.to_dict("records")]
     notes: Counter[str] = Counter()
     source = None
-    prompts = {one.prompt for one, _ in chosen}
+    prompts = {one.version for one, _ in chosen}
     if CROSSED in prompts:
         places = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
         crossing = partners.crossing(table, places)

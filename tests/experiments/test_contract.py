@@ -154,11 +154,11 @@ def test_a_control_acts_on_as_many_tokens_as_what_it_controls(
     experiment: Experiment, rows: pd.DataFrame
 ) -> None:
     n_tokens = rows.groupby(["id", "condition"])["n_tokens"].max().unstack("condition")
-    for one in experiment.interventions:
-        if one.name in n_tokens and one.controlled_by in n_tokens:
-            both = n_tokens[[one.controlled_by, one.name]].dropna()
-            control, acted_on = both[one.controlled_by], both[one.name]
-            said = f"{one.controlled_by} acts on as many tokens as {one.name}, or on all there are"
+    for name, other in experiment.controlled.items():
+        if {name, other} <= {*n_tokens}:
+            both = n_tokens[[other, name]].dropna()
+            control, acted_on = both[other], both[name]
+            said = f"{other} acts on as many tokens as {name}, or on all there are"
             assert (control <= acted_on).all() and (control == acted_on).mean() > 0.5, said
 
 

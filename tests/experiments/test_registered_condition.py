@@ -13,18 +13,18 @@ from instrument import answers_table, cuts, planned
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import controls, curve
 from anchorscope.passes import activations, planning
-from anchorscope.passes.interventions import REGISTRY, TOKENS, Intervention, random_tokens
+from anchorscope.passes.interventions import CONTROLS, REGISTRY, TOKENS, Intervention, random_tokens
 from anchorscope.probes import fitting, scores
 from anchorscope.probes.fitting import ProbeSettings
 
 CUT = Intervention(
     "first", "first question tokens blocked", "attention to the first question tokens is blocked",
-    "cut", ("first",), "first", controlled_by="first-random",
+    ("first",), "first",
 )  # fmt: skip
 CONTROL = Intervention(
     "first-random", "as many random tokens blocked",
     "attention to as many random tokens is blocked",
-    "control", ("first-random",), "elsewhere",
+    ("first-random",), "elsewhere",
 )  # fmt: skip
 CONDITIONS = {"knockout": {}, "random": {}, "first": {}, "first-random": {"draws": 2}}
 READOUT = "mlp/final"
@@ -43,6 +43,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setitem(TOKENS, "first", first)
     monkeypatch.setitem(TOKENS, "elsewhere", elsewhere)
+    monkeypatch.setitem(CONTROLS, "first", "elsewhere")
     yield
     REGISTRY.clear()
     REGISTRY.update(before)

@@ -78,21 +78,32 @@ def test_each_condition_cuts_what_its_name_says():
 def test_a_record_makes_sense_beside_the_others(one):
     registry = interventions.REGISTRY
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name)
-    assert (one.tokens in interventions.TOKENS) == (one.role in ("cut", "control"))
-    assert registry[one.compared_with].tokens is None
-    if one.tokens:
-        assert registry[one.compared_with].prompt == one.prompt
-    if one.behind_partner is not None:
-        other = registry[one.behind_partner]
-        assert (other.tokens, other.layers) == (one.tokens, one.layers)
-        behind = {None: interventions.CROSSED, interventions.GOLD: interventions.CROSSED_GOLD}
-        assert other.prompt == behind[one.prompt] and other.behind_partner is None
+    assert one.tokens is None or one.tokens in interventions.TOKENS
+    here = (one.tokens, one.question, one.answer, one.own_batch)
+    alike = [(o.tokens, o.question, o.answer, o.own_batch) for o in interventions.RECORDS]
+    assert alike.count(here) == 1, "no two records do the same"
     if one.controlled_by is not None:
         control = registry[one.controlled_by]
         acted_on = [interventions.cut(each, range(9), [2, 3], key="a") for each in (one, control)]
         assert len({*map(len, acted_on)}) == 1, "a control acts on as many tokens"
-        assert control.layers == one.layers
     users = [other for other in interventions.RECORDS if other.controlled_by == one.name]
-    assert len(users) == (one.role == "control"), "one cut names it"
+    assert len(users) == (one.role == "control"), "a control has one cut"
     if one.counted_with is not None:
         assert one.controlled_by is None and registry[one.counted_with].role == "control"
+
+
+def test_what_a_condition_is_compared_with_follows_from_its_coordinates():
+    found = {one.name: one.compared_with for one in interventions.RECORDS}
+    others = {"crossed-knockout": "crossed", "crossed-rest": "crossed", "crossed-gold": "gold"}
+    assert found == dict.fromkeys(found, "clean") | others
+    partners = {one.name: one.behind_partner for one in interventions.RECORDS if one.behind_partner}
+    swapped = ("knockout", "rest", "gold")
+    assert partners == {"clean": "crossed"} | {name: f"crossed-{name}" for name in swapped}
+    controlled = {one.name: one.controlled_by for one in interventions.RECORDS if one.controlled_by}
+    assert controlled == {"knockout": "random"}
+    roles = {one.name: one.role for one in interventions.RECORDS}
+    assert roles == {
+        "clean": "clean", "knockout": "cut", "random": "control", "rest": "cut", "question": "cut",
+        "crossed": "arm", "crossed-knockout": "cut", "crossed-rest": "cut", "gold": "gold",
+        "crossed-gold": "gold", "noop": "noise",
+    }  # fmt: skip

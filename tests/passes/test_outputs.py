@@ -57,7 +57,7 @@ def assert_those_of_the_whole_model(
         (one.id, name): one.under(REGISTRY[name])
         for one in samples
         for name in UNCUT
-        if REGISTRY[name].prompt is None or REGISTRY[name].prompt in one.others
+        if REGISTRY[name].version is None or REGISTRY[name].version in one.others
     }
     assert groups.keys() == passed.keys()
     for key, one in passed.items():

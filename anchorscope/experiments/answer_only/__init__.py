@@ -19,9 +19,7 @@ ANSWER_ONLY = Intervention(
     "answer-only",
     "the question left out",
     "the answer stands without its question",
-    role="arm",
-    prompt="answer-only",
-    controlled_by=QUESTION.name,
+    question="answer-only",
 )
 COLUMNS = {
     **READOUT_COLUMNS,
@@ -47,6 +45,7 @@ EXPERIMENT = Experiment(
     "tokens, which hides as much and shifts no position.",
     settings=AnswerOnly,
     interventions=(ANSWER_ONLY, QUESTION),
+    controlled={ANSWER_ONLY.name: QUESTION.name},
     draws=1,
     columns=COLUMNS,
     views={

@@ -45,7 +45,7 @@ RANDOM_CONTRAST = "knockout-random"
 
 def flipping() -> dict[str, Intervention]:
     """Map columns of flip shares to conditions. Those with partners' questions come last."""
-    own = [one for one in of_role("cut", "control") if one.prompt is None]
+    own = [one for one in of_role("cut", "control") if one.version is None]
     twins = [REGISTRY[cut.behind_partner] for cut, _ in controlled_cuts() if cut.behind_partner]
     names = {"knockout": "flip_share"}
     return {names.get(one.name, f"{one.name}_flip_share"): one for one in (*own, *twins)}

@@ -23,17 +23,14 @@ RANDOM = Intervention(
     "patch-random",
     "as many random question tokens replaced",
     "as many random question tokens are replaced by tokens of an unlike question",
-    role="control",
-    prompt="patch-random",
+    question="patch-random",
 )
 ARMS = {
     arm: Intervention(
         f"patch-{arm}",
         f"exact question tokens replaced, {arm} partner",
         f"the exact question tokens are replaced by the exact question tokens of a {arm} partner",
-        role="arm",
-        prompt=f"patch-{arm}",
-        controlled_by=RANDOM.name,
+        question=f"patch-{arm}",
     )
     for arm in ("matched", "published", "placebo")
 }
@@ -65,6 +62,7 @@ EXPERIMENT = Experiment(
     "relation; the control replaces as many question tokens outside E_Q.",
     settings=Patching,
     interventions=(*ARMS.values(), RANDOM),
+    controlled={arm.name: RANDOM.name for arm in ARMS.values()},
     draws=1,
     follows_pair=True,
     columns=COLUMNS,

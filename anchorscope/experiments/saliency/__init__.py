@@ -24,16 +24,13 @@ RANDOM = Intervention(
     "saliency-random",
     "saliency of as many random question tokens",
     "attention to as many random question tokens is scaled up or down slightly",
-    role="control",
     tokens="random",
 )
 SALIENCY = Intervention(
     "saliency",
     "saliency of the exact question tokens",
     "attention to the exact question tokens is scaled up or down slightly",
-    role="cut",
     tokens="exact",
-    controlled_by=RANDOM.name,
 )
 COLUMNS = {
     **READOUT_COLUMNS,
@@ -74,6 +71,7 @@ EXPERIMENT = Experiment(
     settings=Saliency,
     reads_attention=True,
     interventions=(SALIENCY, RANDOM),
+    controlled={SALIENCY.name: RANDOM.name},
     columns=COLUMNS,
     views={"density": "Saliency from the question to the answer", "layers": "Saliency by layer"},
 )

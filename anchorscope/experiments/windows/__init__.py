@@ -23,7 +23,6 @@ CONTROLS = tuple(
         f"window-random-{number}",
         f"as many random question tokens blocked in window {number}",
         f"attention to as many random question tokens is blocked in window {number}",
-        role="control",
         tokens="random",
     )
     for number in range(MOST)
@@ -33,9 +32,7 @@ WINDOWS = tuple(
         f"window-{number}",
         f"exact question tokens blocked in window {number}",
         f"attention to the exact question tokens is blocked in window {number}",
-        role="cut",
         tokens="exact",
-        controlled_by=CONTROLS[number].name,
     )
     for number in range(MOST)
 )
@@ -68,6 +65,7 @@ EXPERIMENT = Experiment(
     "control blocks as many other question tokens in the same window.",
     settings=Windows,
     interventions=(*WINDOWS, *CONTROLS),
+    controlled={WINDOWS[i].name: CONTROLS[i].name for i in range(MOST)},
     draws=1,
     columns=COLUMNS,
     views={"contrast": "Flips beyond random tokens when E_Q is blocked in a window of layers"},

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -386,15 +385,13 @@ def test_the_signal_of_a_figures_cells_is_what_its_claims_say() -> None:
 
 
 def test_an_arm_added_as_a_record_has_its_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = replace(REGISTRY["question"], behind_partner="crossed-question")
+    own = REGISTRY["question"]
     twin = Intervention(
         "crossed-question", "every question token blocked, partner's question",
         "attention to every question token of the partner's question is blocked",
-        "cut", ("crossed", "question"), "question", prompt=interventions.CROSSED,
-        compared_with="crossed",
+        ("crossed", "question"), "question", interventions.CROSSED,
     )  # fmt: skip
-    for one in (own, twin):
-        monkeypatch.setitem(REGISTRY, one.name, one)
+    monkeypatch.setitem(REGISTRY, twin.name, twin)
     scores, given = planted(truth=2.0, answer=1.0)
     rest = (scores[name] for name in ARMS["rest"])
     half = dict(zip((own.name, twin.name), rest, strict=True))
