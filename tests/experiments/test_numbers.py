@@ -144,7 +144,7 @@ def test_aucs_and_flips_of_the_controls_are_counted_by_hand():
             guessed = shuffled.query("layer == @layer")["s"].to_numpy()
             assert row["auc_shuffled"] == auc(guessed, dealt)
         for column, one in controls.flipping().items():
-            uncut = of["crossed", 0] if one.prompt else clean
+            uncut = of["crossed", 0] if one.version else clean
             draws = [values for (name, _), values in of.items() if name == one.name]
             flips = [np.mean((s > 0) != (uncut > 0), where=~np.isnan(s)) for s in draws]
             assert row[column] == pytest.approx(np.mean(flips))

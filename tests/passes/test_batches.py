@@ -20,7 +20,7 @@ ASKED = [
     ("Who wrote The  Red House in 1894?", "Anna Lund", "yes", None, None),
 ]
 CROSSED = {"q0": "q2", "q2": "q0"}
-BEHIND_PARTNER = [one.name for one in interventions.RECORDS if one.prompt == interventions.CROSSED]
+BEHIND_PARTNER = [one.name for one in interventions.RECORDS if one.version == interventions.CROSSED]
 
 
 def partnered_table(tokenizer):
