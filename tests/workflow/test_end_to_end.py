@@ -19,7 +19,7 @@ CELL = "tiny-llama/tiny-world"
 LAYERS = 4
 SAMPLES = 112
 READOUTS = ("mlp/final", "mlp/prompt_end")
-SWAPPED = tuple(one.name for one in interventions.RECORDS if one.prompt == interventions.CROSSED)
+SWAPPED = tuple(one.name for one in interventions.RECORDS if one.version == interventions.CROSSED)
 GOLD = ("gold", "crossed-gold")
 CONDITIONS = ("knockout", "random", "rest", "question", *SWAPPED, "noop")
 """Those of the curve."""
