@@ -14,14 +14,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from anchorscope.claims import CLAIMS
 from anchorscope.config.sections import Section, section_in
 from anchorscope.experiments.columns import RECURRING
 from anchorscope.experiments.registry import RunConfig
 
 FOLDER = Path(__file__).parents[1] / "docs"
 SCHEMA, PAGE = FOLDER / "config.schema.json", FOLDER / "configuration.md"
-PAGES = [FOLDER / name for name in ("experiments.md", "products.md")]
+PAGES = [FOLDER / name for name in ("experiments.md", "figures.md", "method.md", "products.md")]
 LIST = re.compile(r"(<!-- columns: ([\w.]+)\.(\w+) -->\n)(?:\n(?:- .*\n)+)?")
+CLAIMED = re.compile(r"(<!-- claims: (\w+) -->\n)(?:\n(?:.* \| .*\n|--- .*\n)+)?")
 BESIDE = ("_low", "_high", "_p")
 """Suffixes of columns with the interval and p-value of an estimate. These are not listed."""
 
@@ -133,14 +135,27 @@ def column_list(columns: Mapping[str, str]) -> str:
     return "".join(f"- {', '.join(names)}: {meaning}\n" for meaning, names in lines.items())
 
 
-def with_columns(page: str) -> str:
-    """Return a page with the list of columns inserted below every line that `LIST` matches."""
+def claim_table(kind: str) -> str:
+    """Return a table of all claims: their `conditions`, or the `words` that they allow."""
+    heads = {"conditions": "claim | conditions\n--- | ---\n"}
+    heads["words"] = "Claim | Write | Do not write\n--- | --- | ---\n"
+    lines = []
+    for one in CLAIMS.values():
+        name = f"`{one.name}`" + (f", {one.answers} answers" if one.answers else "")
+        said = {"conditions": one.conditions, "words": f'"{one.sentence}" | "{one.not_said}"'}
+        lines.append(f"{name} | {said[kind]}\n")
+    return heads[kind] + "".join(lines)
 
-    def filled(mark: re.Match[str]) -> str:
+
+def filled(page: str) -> str:
+    """Return a page with the lists of columns and the tables of claims that its marks ask for."""
+
+    def columns(mark: re.Match[str]) -> str:
         found = getattr(import_module(mark[2]), mark[3])
         return f"{mark[1]}\n" + column_list(found() if callable(found) else found)
 
-    return LIST.sub(filled, page)
+    page = CLAIMED.sub(lambda mark: f"{mark[1]}\n{claim_table(mark[2])}", page)
+    return LIST.sub(columns, page)
 
 
 def contents() -> dict[Path, str]:
@@ -148,7 +163,7 @@ def contents() -> dict[Path, str]:
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema = json.dumps(dialect | RunConfig.model_json_schema(), indent=2, ensure_ascii=False)
     of_config = {SCHEMA: schema.replace("\\n", " ") + "\n", PAGE: page(RunConfig)}
-    pages = {path: with_columns(path.read_text(encoding="utf-8")) for path in PAGES}
+    pages = {path: filled(path.read_text(encoding="utf-8")) for path in PAGES}
     return of_config | pages
 
 

@@ -67,6 +67,8 @@ class Claim:
     called: str  # short name, in captions and headings
     says: str  # completes "The test showed that ..."
     leaves_open: str  # the caveat that goes with it, or ""
+    not_said: str  # what the claim does not allow to write
+    conditions: str  # what must hold, for the docs
     number: str  # what its estimate is; `{}` stands for the number with its interval
     judge: Callable[[Evidence], Verdict]
     answers: str = ""  # `right` or `wrong`, if only these answers are judged
@@ -77,6 +79,12 @@ class Claim:
     def key(self) -> str:
         """Its name and its answers, such as `comparison_right`."""
         return f"{self.name}_{self.answers}" if self.answers else self.name
+
+    @property
+    def sentence(self) -> str:
+        """What may be written if the claim holds."""
+        words = f"{self.says}; {self.leaves_open}" if self.leaves_open else self.says
+        return words[0].upper() + words[1:]
 
 
 def judged(

@@ -19,6 +19,9 @@ RECORDS = (
         called="more than before the answer",
         says="the probe knows more than what is known before the answer is read",
         leaves_open="this does not tell what the answer adds",
+        not_said="The probe checks the answer",
+        conditions="the probe has a higher AUC than the probe at the prompt's end (same site, its "
+        "own layer chosen inside the folds)",
         number="gain in AUC {} over the probe at the prompt's end",
         judge=judge,
         unit="samples",

@@ -23,6 +23,15 @@ from anchorscope.claims.estimates import HALF, PAIR, Answers, Pairs
 LEAST_SHARE = 0.55
 """The swap share must surely be above this or, of wrong answers, below 1 minus this."""
 
+CONDITIONS = (
+    "the swap share, after the text imitator's pair term is taken off each swap, is above 55 %; "
+    "P is above 0 and above the text imitator's"
+)
+OTHER_SIDE = (
+    "; or all on the other side: a share below 45 %, P below 0 and below the imitator's, which the "
+    "text must say"
+)
+
 
 def judge(evidence: Evidence, side: str) -> Verdict:
     """Judge right answers, or wrong ones. Wrong answers may also score lower at home."""
@@ -64,6 +73,8 @@ def _record(side: str) -> Claim:
         says=f"the probe compares question and answer ({side} answers), or checks that the answer "
         "is of the right kind",
         leaves_open="",
+        not_said="The probe detects truth" if side == "right" else "The model lies",
+        conditions=CONDITIONS + ("" if side == "right" else OTHER_SIDE),
         number="swap share {} without the text imitator's part",
         judge=partial(judge, side=side),
         answers=side,

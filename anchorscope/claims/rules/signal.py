@@ -16,6 +16,9 @@ RECORDS = (
         called="signal",
         says="the probe predicts the label better than four n-gram models of the words",
         leaves_open="a probe of how hard the question is suffices",
+        not_said="The probe knows more than the text tells",
+        conditions="the AUC of the probe is above .6 and above the AUC of every text model (an AUC "
+        "below .5 counts as .5)",
         number="gain in AUC {} over what the probe beats least clearly "
         "(a text model or an AUC of 0.6)",
         judge=judge,

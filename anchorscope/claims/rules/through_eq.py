@@ -83,6 +83,10 @@ RECORDS = (
         says="blocking the exact question tokens takes more than a fifth of the comparison, and "
         "more than blocking all other question tokens",
         leaves_open="this does not exclude damage that hits the comparison more than the answer",
+        not_said="The probe reads nothing else",
+        conditions="over right or over wrong answers (p times 2): .8 λP is above P_blocked; the "
+        "share is above ½, and .8 (share − ½) above the blocked share − ½; share and P are lower "
+        "than with all other question tokens blocked",
         number="{} of the pair term taken",
         judge=judge,
         percent=True,
