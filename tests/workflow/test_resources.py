@@ -112,6 +112,12 @@ def test_a_file_of_few_rows_in_the_folder_of_data_is_not_taken_for_a_full_sample
     local["datasets"]["popqa"]["local"] = "rows.csv"
     (tmp_path / "data/rows.csv").write_text("question,answers\n" + "a,b\n" * 30)
     assert resources.samples(config(**local), "popqa") == 30, "the first line names the columns"
+    for name, end in (("windows", "\r\n"), ("mac", "\r")):
+        local["datasets"]["popqa"]["local"] = f"{name}.csv"
+        (tmp_path / f"data/{name}.csv").write_bytes(
+            end.join(["question,answers", *["é,b"] * 30]).encode()
+        )
+        assert resources.samples(config(**local), "popqa") == 30, f"{end!r} ends one line"
     (tmp_path / "data/empty.csv").touch()
     local["datasets"]["popqa"]["local"] = "empty.csv"
     assert resources.samples(config(**local), "popqa") == 0

@@ -1,12 +1,19 @@
 """Signal: the probe's AUC is above .6 and above that of every text model (at least .5)."""
 
-from anchorscope.claims.claim import NOT_MEASURED, Claim, Evidence, Verdict, of_gain
+from dataclasses import replace
+
+from anchorscope.claims.claim import NOT_MEASURED, YES, Claim, Evidence, Verdict, of_gain
 
 
 def judge(evidence: Evidence) -> Verdict:
     """Judge whether the probe predicts the label better than the text models."""
     gain = evidence.over_text
-    return of_gain(gain, evidence.level) if gain else Verdict(NOT_MEASURED, "no AUC is known")
+    if gain is None:
+        return Verdict(NOT_MEASURED, "no AUC is known")
+    verdict = of_gain(gain, evidence.level)
+    # A *no* names what the gain is over in its reason.
+    over = f"the gain is over {gain.over}, the hardest to beat"
+    return replace(verdict, reason=over) if verdict.verdict == YES else verdict
 
 
 RECORDS = (
@@ -19,8 +26,7 @@ RECORDS = (
         not_said="The probe knows more than the text tells",
         conditions="the AUC of the probe is above .6 and above the AUC of every text model (an AUC "
         "below .5 counts as .5)",
-        number="gain in AUC {} over what the probe beats least clearly "
-        "(a text model or an AUC of 0.6)",
+        number="gain in AUC {}",
         judge=judge,
         unit="samples",
     ),

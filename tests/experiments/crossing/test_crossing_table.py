@@ -315,9 +315,12 @@ def known(told: float) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("told", "verdict", "reason"),
-    [(0.0, "yes", ""), (2.0, "no", "the AUC is not significantly above the text model `text`")],
+    [
+        (0.0, "yes", "the gain is over the text model `question`, the hardest to beat"),
+        (2.0, "no", "the AUC is not significantly above the text model `text`"),
+    ],
 )
-def test_the_signal_is_judged_against_what_is_hardest_to_beat(
+def test_the_signal_is_judged_against_what_is_hardest_to_beat_and_names_it(
     told: float, verdict: str, reason: str
 ) -> None:
     one = analysed(*planted(question=0.8, noise=0.5), draws=200, floors=known(told))
