@@ -18,6 +18,10 @@ SPLIT_LIKE_GPT2 = {"gpt-2", "mpt", "olmo", "smollm", "starcoder"}
 all texts like it, or were trained on single digits, so that no merge joins two."""
 OTHERWISE = "use the original checkpoint, in safetensors format"
 FLOATS = ("ALL_F32", "MOSTLY_F16", "MOSTLY_BF16")
+FACTORS = "rope_freqs.weight"
+"""Tensor of a GGUF file by which llama.cpp divides the frequencies of the rotary positions."""
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+"""Scaling of rotary positions in Llama 3.1 and later. Only its `factor` differs between models."""
 PART = re.compile(r"-\d{5}-of-(?P<count>\d{5})(?=\.gguf$)")  # in the name of a part's file
 
 
@@ -39,6 +43,7 @@ def convert(path: Path, folder: Path) -> None:
         quantisation = _check(path)
         model, tokenizer, info = _read(path)
         _check_positions(path, model.config)
+        _scale_positions(path, model.config)
     except AnchorscopeError:
         raise
     except Exception as error:  # transformers raises any type of error on a broken file
@@ -70,9 +75,8 @@ def _check(path: Path) -> str | None:
         what = f"transformers may split texts into other tokens than the pre-tokenizer {pre} does"
         raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
     scaled = says.get(f"{family}.rope.scaling.type", "none") != "none"
-    if scaled or any(name.startswith("rope_f") for name in tensors):
-        what = f"the scaled positions of this {family} file are lost when it is converted"
-        raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
+    if scaled or any(name.startswith("rope_f") and name != FACTORS for name in tensors):
+        raise _positions_lost(family, path)
     name = LlamaFileType(says["general.file_type"]).name
     return None if name in FLOATS else name.removeprefix("MOSTLY_")
 
@@ -111,6 +115,39 @@ def _check_positions(path: Path, config: Any) -> None:
         return
     what = f"the base of the rotary positions, {base:g}, is lost when this file is converted"
     raise AnchorscopeError(what, path, OTHERWISE, see="gguf")
+
+
+def _scale_positions(path: Path, config: Any) -> None:
+    """Add Llama 3's scaling of rotary positions to the config if the file holds its factors.
+
+    A GGUF file holds a factor per frequency in place of the scaling's parameters, and transformers
+    reads neither. The largest factor is the parameter `factor`.
+
+    Raises:
+        AnchorscopeError: The factors differ from those of Llama 3's scaling.
+    """
+    import torch
+    from gguf import GGUFReader
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    stored = [one.data for one in GGUFReader(path).tensors if one.name == FACTORS]
+    if not stored:
+        return
+    factors, plain = torch.tensor(stored[0]), dict(getattr(config, "rope_parameters", None) or {})
+    if "rope_theta" not in plain:  # each kind of layers has its own base
+        raise _positions_lost(config.model_type, path)
+    scaled = LLAMA3 | {"rope_type": "llama3", "factor": float(factors.max())}
+    config.rope_parameters = plain | scaled
+    found, _ = ROPE_INIT_FUNCTIONS["llama3"](config)
+    exponents = torch.arange(len(found)) / len(found)
+    unscaled = plain["rope_theta"] ** -exponents
+    if found.shape != factors.shape or not torch.allclose(found * factors, unscaled, rtol=1e-4):
+        raise _positions_lost(config.model_type, path)
+
+
+def _positions_lost(family: str, path: Path) -> AnchorscopeError:
+    what = f"the scaled positions of this {family} file are lost when it is converted"
+    return AnchorscopeError(what, path, OTHERWISE, see="gguf")
 
 
 def _bases(parameters: Mapping[str, Any]) -> set[float]:

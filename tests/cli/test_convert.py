@@ -1,7 +1,9 @@
 """`anchorscope convert`: a GGUF file gives the model that it was written from, or is refused."""
 
 import json
+import math
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,10 @@ SETTINGS = {
 }  # fmt: skip
 
 
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
+}  # fmt: skip
 PRE = {"llama": "smollm", "qwen2": "qwen2"}
 
 
@@ -103,11 +109,72 @@ def test_a_folder_holds_the_weights_and_tokens_that_the_file_was_written_from(
         assert loaded.tokenizer(text)["input_ids"] == words.encode(text).ids
 
 
+def factors_of(parameters: Mapping[str, Any], dim: int) -> np.ndarray:
+    """The factors that llama.cpp writes for Llama 3's scaling, frequency by frequency."""
+    factor, low, high = (
+        parameters[name] for name in ("factor", "low_freq_factor", "high_freq_factor")
+    )
+    length, factors = parameters["original_max_position_embeddings"], []
+    for place in range(0, dim, 2):
+        turns = length / (2 * math.pi * parameters["rope_theta"] ** (place / dim))
+        smooth = min(max((turns - low) / (high - low), 0), 1)
+        factors.append(1 / ((1 - smooth) / factor + smooth))
+    return np.array(factors, np.float32)
+
+
+@pytest.mark.parametrize("factor", [8.0, 32.0])
+def test_the_scaled_positions_of_llama_3_are_those_that_the_file_was_written_from(
+    factor: float, source: Any, tmp_path: Path
+) -> None:
+    config = deepcopy(source.model.config)
+    config.rope_parameters = LLAMA3 | {"factor": factor}
+    scaled = type(source.model)(config).eval()
+    scaled.load_state_dict(source.model.state_dict())
+    factors = factors_of(config.rope_parameters, 8)
+    assert 1 == factors[0] < factors[2] < factors[3] == factor
+    extra = {
+        "rope_freqs.weight": factors,
+        "llama.rope.freq_base": config.rope_parameters["rope_theta"],
+    }
+    write(tmp_path / "tiny.gguf", source, extra=extra)
+    cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+    loaded = loading.load(tmp_path / "tiny").model
+    ids = torch.arange(200)[None] % 50
+    with torch.no_grad():
+        expected, found = (one(ids).logits for one in (scaled, loaded))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    assert loaded.config.rope_parameters == config.rope_parameters
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"original_max_position_embeddings": 4096},
+        {"high_freq_factor": 8.0},
+        {"low_freq_factor": 2.0},
+        {"rope_theta": 400000.0},
+    ],
+)
+def test_factors_of_another_scaling_are_refused(
+    change: dict[str, float], source: Any, tmp_path: Path
+) -> None:
+    factors = factors_of(LLAMA3 | change, 8)
+    extra = {"rope_freqs.weight": factors, "llama.rope.freq_base": LLAMA3["rope_theta"]}
+    write(tmp_path / "tiny.gguf", source, extra=extra)
+    with pytest.raises(AnchorscopeError, match="scaled positions of this llama file are lost"):
+        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+    assert not (tmp_path / "tiny").exists()
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another family": ({"extra": {"general.architecture": "rwkv7"}}, "reads no rwkv7"),
     "no causal model": ({"extra": {"general.architecture": "t5"}}, "reads no t5"),
     "another tokenizer": ({"extra": {"tokenizer.ggml.pre": "bloom"}}, "other tokens .* bloom"),
-    "factors": ({"extra": {"rope_freqs.weight": np.ones(8, np.float32)}}, "scaled positions"),
+    "too many factors": (
+        {"extra": {"rope_freqs.weight": np.ones(8, np.float32)}},
+        "scaled positions",
+    ),
+    "another type of scaling": ({"extra": {"llama.rope.scaling.type": "yarn"}}, "scaled positions"),
     "factors of Phi-3": ({"extra": {"rope_factors_long.weight": np.ones(8, np.float32)}}, "scaled"),
     "a weight is missing": ({"left_out": "blk.1.ffn_up.weight"}, "1 weights of .*up_proj"),
 }
