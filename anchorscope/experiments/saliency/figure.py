@@ -1,6 +1,6 @@
 """Pictures of saliency: its density in each group, and the AUC that separates groups, by layer."""
 
-from functools import partial
+from dataclasses import replace
 
 import pandas as pd
 
@@ -22,11 +22,13 @@ from anchorscope.statements import say, span
 
 GROUPS = {
     "Q": Series("Q-Anchored", draw.BLUE, [1, 0], None),
-    "A": Series("A-Anchored", draw.ORANGE, [1, 0], None),
+    "A": Series("A-Anchored", draw.ORANGE, draw.DASHES["A"], None),
 }
 """Group → entry of the legend of `density`, whose panels show one cell each."""
 UNITS = {"logit": "logits", "probe": "nats"}
 """Loss → unit of saliency."""
+HEADINGS = {EXACT: "From the exact question tokens", RANDOM: "From random question tokens"}
+"""Kind of tokens → heading of its row of panels. Overlaid, their lines could not be told apart."""
 TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~g")}
 DENSITY_TIPS = TIPS | {"x": ("saliency", ".3~g"), "n": ("n", ",d")}
 LAYER_TIPS = draw.LAYER | {"tokens": ("from", ""), "value": ("AUC", ".2f")} | draw.INTERVAL
@@ -58,12 +60,9 @@ def density(table: pd.DataFrame, request: Request) -> Picture:
     across = ((low, high), powers or None)
     below = Axis(f"Saliency ({_unit(rows)})", across, field="x", kind="log", number="~g")
     panel = Panel(lines, axis_of(lines[["value"]], "Density"), DENSITY_TIPS, below)
-    what = (
-        "Saliency from question tokens to the exact answer tokens; solid: from the exact question "
-        "tokens, dotted: from random ones"
-    )
+    what = "Saliency from question tokens to the exact answer tokens"
     caption = _caption(rows, what, request, intervals="")
-    return Picture(by_cell(request), [*GROUPS.values()], [panel], caption)
+    return Picture(by_cell(request), [*GROUPS.values()], _by_tokens(panel), caption)
 
 
 @as_chart
@@ -74,13 +73,22 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
     points = points_of(everyone, {EXACT: "auc", RANDOM: "random_auc"}, 1)
     points = points.assign(series=points["dataset"])
     auc = data.in_lines(points, ["tokens", "condition"])
-    panel = Panel(auc, partial(auc_axis, title="AUC for Q", least=0.5), LAYER_TIPS)
+    panel = Panel(auc, auc_axis(auc, "AUC for Q", 0.5), LAYER_TIPS)
     what = (
-        "AUC with which saliency from the exact question tokens to the exact answer tokens "
-        "separates Q- from A-Anchored; dotted: from random question tokens"
+        "AUC with which saliency from question tokens to the exact answer tokens separates Q- "
+        "from A-Anchored"
     )
     series = draw.dataset_series(request.datasets)
-    return Picture(by_model(request), series, [panel], _caption(rows, what, request))
+    return Picture(by_model(request), series, _by_tokens(panel), _caption(rows, what, request))
+
+
+def _by_tokens(panel: Panel) -> list[Panel]:
+    """Divide a panel into a row for exact and a row for random tokens, on the same axes."""
+    rows = panel.rows.drop(columns="chance")
+    return [
+        replace(panel, rows=rows[rows["tokens"] == tokens], heading=heading)
+        for tokens, heading in HEADINGS.items()
+    ]
 
 
 def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:

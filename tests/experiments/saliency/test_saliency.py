@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH
-from handmade import labelled
+from handmade import drawn, labelled
 from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
+from anchorscope.experiments.flip_figure import EXACT, RANDOM as CONTROL
 from anchorscope.experiments.products import Products, of_cell, per_sample
-from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, measure
+from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, figure, measure
 from anchorscope.experiments.scored import Cell
 from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
@@ -203,3 +204,20 @@ def test_flows_and_aucs_are_those_worked_out_by_hand() -> None:
     assert first["flow"] == 2 and not first["headline"]
     frame = per_sample(EXPERIMENT, made())
     assert frame["value"].iloc[0] == 5 and (frame["control"] == 2).all()
+
+
+@pytest.mark.parametrize("chart", [figure.density, figure.layers])
+def test_a_panel_shows_each_series_once_and_all_have_one_scale(chart: Any) -> None:
+    spec = drawn(chart, of_cell(EXPERIMENT, made(), Bootstrap(draws=20)))
+    column = spec["concat"][0]["vconcat"]
+    rows = [pd.DataFrame(spec["datasets"][panel["data"]["name"]]) for panel in column]
+    assert [set(one["tokens"]) for one in rows] == [{EXACT}, {CONTROL}]
+    for one in rows:
+        assert not one.duplicated(["series", "x" if "x" in one else "layer"]).any()
+    scales = [
+        layer["encoding"]["y"]["scale"]
+        for panel in column
+        for layer in panel["layer"]
+        if "scale" in layer.get("encoding", {}).get("y", {})
+    ]
+    assert scales and all(one == scales[0] for one in scales)
