@@ -134,10 +134,6 @@ EXAMPLES: dict[str, Examples] = {
         ((0.002, [("refusal", 2)]), "Non-answers left out: less than 1 % of the responses "
          "(refusal 2)."),
     ],
-    "pairs_missing": [
-        ((4, 9, 1), "4 pairs of right answers, 9 needed"),
-        ((4, 9, 2), "at most 4 pairs of right answers, 9 needed"),
-    ],
     "methods_by_cells": [
         (([(2, ["Probe", "Text"]), (1, ["Output"])], 2),
          "Probe, Text (2 of 2 cells); Output (1 of 2 cells)"),

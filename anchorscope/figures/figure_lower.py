@@ -1,13 +1,12 @@
 """The two lower rows of the main figure: AUC by layer, and the swap share by layer."""
 
-from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.claims.estimates import HALF
-from anchorscope.figures import figure_data as data, figure_panel
+from anchorscope.figures import figure_data as data, figure_notes as notes, figure_panel
 from anchorscope.figures.figure_axis import auc_axis, axis_around
 from anchorscope.figures.figure_picture import Panel
 from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
@@ -18,7 +17,7 @@ from anchorscope.statements import say
 OF_CROSSING = (
     "model dataset site position layer quantity estimate ci_low ci_high n headline"
 ).split()
-OF_CLAIMS = "model dataset site position claim answers verdict".split()
+OF_CLAIMS = "model dataset site position claim answers verdict reason".split()
 OF_CONTROLS = (
     "model dataset site position layer headline probe_auc auc_low auc_high prompt_end_auc floor_auc"
 ).split()
@@ -65,7 +64,7 @@ def panels(
             height=height,
             heading=say.swaps_heading,
             under=figure_panel.headlines,
-            note=partial(_shortage, crossing),
+            note=partial(notes.unjudged, claims, "comparison_right"),
         ),
     ]
     return rows if len(crossing) else rows[:1]
@@ -122,12 +121,6 @@ def _pairs(cell: pd.DataFrame) -> int:
     """Return how many pairs of right answers a cell has."""
     n = cell["n"][cell["quantity"] == "share_right"]
     return 0 if n.empty else int(n.max())
-
-
-def _shortage(crossing: pd.DataFrame, of: Mapping[str, str]) -> str:
-    """Say how many pairs of right answers a cell of the column has at most, and needs."""
-    cells = [cell for _, cell in crossing[crossing["model"] == of["model"]].groupby("dataset")]
-    return str(say.pairs_missing(max(map(_pairs, cells), default=0), LEAST_PAIRS, len(cells)))
 
 
 def _together(parts: list[pd.DataFrame]) -> pd.DataFrame:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.claims import keys
+from anchorscope.claims.claim import NO, YES
 from anchorscope.figures.figure_data import Pair, Request, cells_of
 from anchorscope.figures.figure_style import balanced
 from anchorscope.statements import say
@@ -113,6 +115,21 @@ def chosen_note(cells: Sequence[pd.DataFrame]) -> str:
     counts = [int(of["n"].max()) for of in everyone if len(of)]
     answers = [round(of["n_answers"].max()) for of in everyone if len(of)]
     return str(say.chosen_in_caption(counts, answers)) if sum(answers) > sum(counts) else ""
+
+
+def unjudged(claims: pd.DataFrame, key: str, of: Mapping[str, str]) -> str:
+    """Return why a claim cannot be judged in the cells of a column, in the words of all texts.
+
+    `claims` are rows of `figure_data.labelled`, and `of` are the values that select the column.
+    Cells whose reasons differ have a line each.
+    """
+    rows = claims[(keys(claims) == key) & ~claims["verdict"].isin([YES, NO])]
+    for name, value in of.items():
+        rows = rows[rows[name] == value]
+    reasons = {row["dataset"]: str(say.short(key, row)) for row in rows.to_dict("records")}
+    if len({*reasons.values()}) < 2:
+        return next(iter(reasons.values()), "not measured")
+    return "\n".join(f"{dataset}: {reason}" for dataset, reason in reasons.items())
 
 
 def left_out(rows: pd.DataFrame, of: str) -> str:

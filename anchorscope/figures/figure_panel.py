@@ -16,6 +16,7 @@ from anchorscope.figures.figure_style import (
     UNPREDICTED,
     Encodings,
     Style,
+    balanced,
     tooltips,
 )
 
@@ -53,10 +54,15 @@ class Frame:
         """Combine layers of the rows into a panel; show the note if there are no rows."""
         width, height, layers = self.look.panel_width, self.look.panel_height, [*self.under, *views]
         if rows.empty:
-            words = alt.Chart(alt.Data(values=[{}]))
-            words = words.mark_text(text=self.note, color=SOFT, fontSize=self.look.label_size)
-            layers.append(words.encode(alt.XValue(width / 2), alt.YValue(height / 3)))
+            layers.append(self._words(width / 2, height / 5))
         return _Placed(data=rows, layer=layers, width=width, height=height)
+
+    def _words(self, x: float, y: float) -> alt.Chart:
+        """Write the note at a place of the panel, in lines that fit its width."""
+        size, most = self.look.label_size, int(self.look.panel_width / (0.5 * self.look.label_size))
+        lines = [part for line in self.note.splitlines() for part in balanced(line, most)]
+        words = alt.Chart(alt.Data(values=[{}])).mark_text(text=lines, color=SOFT, fontSize=size)
+        return words.encode(alt.XValue(x), alt.YValue(y))
 
 
 class _Placed(alt.LayerChart):

@@ -16,7 +16,7 @@ FIGURE = View("", "figures.figure_main:chart", ("", "controls", "crossing", "cla
 EVIDENCE = View(
     "Evidence: gold and wrong answers swapped, and what flips the probes",
     "experiments.knockout.figure_evidence:evidence_chart",
-    ("controls", "crossing", ""),
+    ("controls", "crossing", "", "claims"),
 )
 """The picture of swap shares and flips in the main run."""
 

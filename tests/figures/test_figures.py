@@ -25,7 +25,7 @@ from figure_tables import (
     views,
 )
 
-from anchorscope.claims import CLAIMS
+from anchorscope.claims import CLAIMS, keys
 from anchorscope.figures import figure_lower
 from anchorscope.figures.figure_files import save
 from anchorscope.figures.figure_main import chart
@@ -109,7 +109,8 @@ def faint(view: dict[str, Any]) -> bool:
 def note_of(panel: dict[str, Any]) -> str:
     """The words in an empty panel."""
     *_, note = views(panel, "text")
-    return str(note["mark"]["text"])
+    text: list[str] = note["mark"]["text"]
+    return "\n".join(text)
 
 
 def test_legend_has_the_eight_series_in_order_and_dashes_tell_q_from_a() -> None:
@@ -260,12 +261,21 @@ def rows_of_auc() -> list[str]:
     return [name for name, _ in figure_lower.AUCS.values()]
 
 
-@pytest.mark.parametrize(("datasets", "said"), [(DATASETS[:1], ""), (DATASETS, "at most ")])
-def test_a_panel_without_enough_pairs_says_how_many_there_are(datasets: Any, said: str) -> None:
-    few = crossed().assign(n=3)
-    few = few[few["dataset"].isin([key for key, _ in datasets])]
-    for *_, swaps in columns(draw(table_of(), few, datasets=datasets)):
-        assert note_of(swaps) == f"{said}3 pairs of right answers, 10 needed"
+@pytest.mark.parametrize("verdict", ["too few", "not measured", "by design"])
+def test_a_panel_without_pairs_gives_the_reason_as_the_methods_text_does(verdict: str) -> None:
+    told = judged(claims(), verdict, "comparison_right")
+    (row,) = told[keys(told) == "comparison_right"].head(1).to_dict("records")
+    for *_, swaps in columns(draw(table_of(), crossed().assign(n=3), told)):
+        assert note_of(swaps).replace("\n", " ") == say.short("comparison_right", row)
+
+
+def test_cells_of_a_panel_without_pairs_give_a_reason_each_if_these_differ() -> None:
+    told = judged(claims(), "too few", "comparison_right")
+    told = judged(told, "not measured", "comparison_right", dataset="nq")
+    *_, swaps = columns(draw(table_of(), crossed().assign(n=3), told))[0]
+    note = note_of(swaps)
+    assert note.count("\n") == 3 and note.endswith("NQ: not measured: no answers were swapped")
+    assert note.startswith("PopQA: too few: 12 pairs, and at least 50 are needed\n")
 
 
 def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: Path) -> None:

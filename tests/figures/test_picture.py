@@ -42,7 +42,7 @@ def test_a_column_draws_the_rows_of_its_cell_and_says_if_there_are_none() -> Non
         drawn = pd.DataFrame(points(spec, column["vconcat"][0]))
         assert set(drawn["model"]) == {model} and set(drawn["dataset"]) == {dataset}
     notes_ = [layer["mark"].get("text") for layer in spec["concat"][3]["vconcat"][0]["layer"]]
-    assert "not measured" in notes_
+    assert ["not measured"] in notes_
     assert spec["usermeta"]["details"][-1] == "Not measured: Other on Beta."
 
 

@@ -123,7 +123,11 @@ def test_captions_say_the_n_of_the_rows_of_all_samples_at_the_layer_with_most() 
     rows = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]
     n = rows.groupby("model")["n"].max()
     evidence = pictured(
-        evidence_chart, tables()[".controls"], tables()[".crossing"], curve, **NAMED
+        evidence_chart,
+        *(tables()[f".{one}"] for one in ("controls", "crossing")),
+        curve,
+        tables()[".claims"],
+        **NAMED,
     ).words
     crossing = tables()[".crossing"]
     pairs = crossing[crossing["quantity"] == "share_right"].groupby("model")["n"].max()

@@ -1,6 +1,7 @@
 """The picture `evidence`: swap shares of gold and wrong answers, and flips, per cell and layer."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import cycle
 
 import pandas as pd
@@ -13,6 +14,7 @@ from anchorscope.figures import (
     figure_style as draw,
 )
 from anchorscope.figures.figure_axis import axis_around, axis_of
+from anchorscope.figures.figure_lower import OF_CLAIMS
 from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.figure_style import Series
 from anchorscope.passes.partners import LEAST_PAIRS
@@ -48,7 +50,11 @@ def flips() -> dict[str, Series]:
 
 @as_chart
 def evidence_chart(
-    table: pd.DataFrame, crossing: pd.DataFrame, curve: pd.DataFrame, request: Request
+    table: pd.DataFrame,
+    crossing: pd.DataFrame,
+    curve: pd.DataFrame,
+    claims: pd.DataFrame,
+    request: Request,
 ) -> Picture:
     """Draw two small panels for each cell, models below one another, datasets side by side.
 
@@ -57,8 +63,8 @@ def evidence_chart(
     the partner's question, and with other tokens blocked. Columns without numbers have no line.
     Flips are thin grey lines where the probe does not predict.
 
-    `table` is `<figure>.controls.csv`, `crossing` is `<figure>.crossing.csv`, and `curve` is
-    `<figure>.csv`.
+    `table` is `<figure>.controls.csv`, `crossing` is `<figure>.crossing.csv`, `curve` is
+    `<figure>.csv`, and `claims` is `<figure>.claims.csv`.
 
     Raises:
         AnchorscopeError: Columns are missing.
@@ -75,12 +81,23 @@ def evidence_chart(
         for one in (SWAPS | flips()).values()
         if one.name in {*swaps["series"], *shares["series"]}
     ]
+    judged = data.shown(claims, request, OF_CLAIMS)
     panels = [
-        Panel(lines, axis, TIPS, heading=heading, under=figure_panel.headlines, note=note)
-        for lines, axis, heading, note in (
-            (swaps, axis_around(swaps, "Swap share (%)", 50, 10), SWAPS_HEADING, say.too_few_pairs),
-            (shares, axis_of(shares, "Flips (%)", 20, 10), FLIPS_HEADING, "not measured"),
-        )
+        Panel(
+            swaps,
+            axis_around(swaps, "Swap share (%)", 50, 10),
+            TIPS,
+            heading=SWAPS_HEADING,
+            under=figure_panel.headlines,
+            note=partial(notes.unjudged, judged, "comparison_wrong"),
+        ),
+        Panel(
+            shares,
+            axis_of(shares, "Flips (%)", 20, 10),
+            TIPS,
+            heading=FLIPS_HEADING,
+            under=figure_panel.headlines,
+        ),
     ]
     return Picture(by_cell(request), series, panels, _caption(rows, request))
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from figure_tables import controls_of, crossing_of, curve_of, points, views
+from figure_tables import claims_of, controls_of, crossing_of, curve_of, judged, points, views
 from handmade import drawn
 
 from anchorscope.experiments.knockout.figure_evidence import SWAPS, evidence_chart, flips
@@ -12,10 +12,25 @@ DATASETS = [("a", "Alpha"), ("b", "Beta")]
 LAYERS = 4
 
 
+def test_without_swaps_the_reason_is_the_one_of_the_claim_about_wrong_answers() -> None:
+    cells = (MODELS, DATASETS, LAYERS)
+    told = judged(claims_of(*cells), "not measured", "comparison_wrong")
+    tables = controls_of(*cells), crossing_of(*cells).head(0), curve_of(*cells), told
+    spec = drawn(evidence_chart, *tables, panels=MODELS, datasets=DATASETS)
+    for cell in spec["concat"]:
+        (note,) = [
+            view["mark"]["text"]
+            for view in views(cell["vconcat"][0], "text")
+            if "".join(view["mark"]["text"]).startswith("not measured")
+        ]
+        assert " ".join(note) == "not measured: no answers were swapped"
+
+
 def test_every_line_has_the_tables_values_and_the_headline_is_an_upright_line() -> None:
     cells = (MODELS, DATASETS, LAYERS)
-    controls, crossing, curve = (made(*cells) for made in (controls_of, crossing_of, curve_of))
-    spec = drawn(evidence_chart, controls, crossing, curve, panels=MODELS, datasets=DATASETS)
+    made = [make(*cells) for make in (controls_of, crossing_of, curve_of, claims_of)]
+    spec = drawn(evidence_chart, *made, panels=MODELS, datasets=DATASETS)
+    controls, crossing, _, _ = made
     rules = list(views(spec["concat"][0]["vconcat"][1], "rule"))
     (rule,) = (one for one in rules if "data" in one)
     assert spec["datasets"][rule["data"]["name"]] == [{"layer": LAYERS - 3}]
