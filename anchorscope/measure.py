@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from anchorscope.config.settings import Config
-    from anchorscope.figures.figure_style import Figure
+    from anchorscope.figures.style import Figure
     from anchorscope.models.families import Loaded
     from anchorscope.passes.batches import Plan
 
@@ -91,7 +91,7 @@ class Measured:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the figure as a picture, the counts and the summary."""
-        from anchorscope.figures.figure_fit import as_svg
+        from anchorscope.figures.fit import as_svg
 
         picture, rows = as_svg(self.chart().to_dict()), self._detection.to_html()
         return f"{picture}<p>{html.escape(self._in_words)}</p>{rows}"
@@ -119,10 +119,11 @@ class Measured:
         Raises:
             AnchorscopeError: The read-out was not measured.
         """
-        from anchorscope.figures import figure_main  # loads altair, which `measure` does not need
+        # This loads altair, which `measure` does not need.
+        from anchorscope.figures import main as main_figure
 
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
-        return figure_main.chart(
+        return main_figure.chart(
             self.table,
             self.controls,
             self.crossing,
@@ -131,7 +132,7 @@ class Measured:
             datasets=[(name, name) for name in names["dataset"]],
             readout=Pair.of(self._measured(readout)),
             level=self.settings.bootstrap.level,
-            **{"title": figure_main.title_of("knockout"), **chosen},
+            **{"title": main_figure.title_of("knockout"), **chosen},
         )
 
     def methods(self, readout: str | None = None) -> str:

@@ -30,7 +30,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
-from anchorscope.cli.cli_like import SPARE
+from anchorscope.cli.like import SPARE
 from anchorscope.config import shipped
 from anchorscope.config.readouts import parse
 from anchorscope.config.settings import GPU_BATCH_TOKENS, Config

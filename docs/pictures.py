@@ -14,7 +14,7 @@ from pathlib import Path
 
 import vl_convert
 
-from anchorscope.figures.figure_fit import size_of
+from anchorscope.figures.fit import size_of
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"

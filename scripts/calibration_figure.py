@@ -7,7 +7,7 @@ from anchorscope.storage.files import read_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.figures.figure_files import keywords, save
+    from anchorscope.figures.files import keywords, save
     from validation.figure_calibration import calibration_chart
 
     request = keywords(snakemake.params, "The instrument against known truth")

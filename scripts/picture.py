@@ -8,8 +8,8 @@ from anchorscope.workflow import pictures
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.figures.figure_files import keywords, save
-    from anchorscope.figures.figure_main import title_of
+    from anchorscope.figures.files import keywords, save
+    from anchorscope.figures.main import title_of
 
     given, chosen = snakemake.input, snakemake.params
     picture = pictures.pictures(chosen.readouts)[chosen.view]

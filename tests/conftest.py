@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 
 FIRST = (
     "test_first_model", "test_published_figures", "test_end_to_end", "test_contract",
-    "test_figures", "test_figure_page", "test_faults", "test_dag", "test_bad_inputs", "test_docs",
+    "test_figures", "test_page", "test_faults", "test_dag", "test_bad_inputs", "test_docs",
     "test_shipped", "test_benchmarks",
 )  # fmt: skip
 """Files that take longest; those before `test_end_to_end` do not need the run that it makes."""

@@ -12,8 +12,8 @@ import vl_convert
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
-from anchorscope.figures.figure_data import request_of
-from anchorscope.figures.figure_picture import Picture
+from anchorscope.figures.data import request_of
+from anchorscope.figures.picture import Picture
 
 CHECKED = bool(os.environ.get("LONG_TESTS"))
 """Whether specifications are held against the schema, which takes longer than to make them. Where

@@ -10,16 +10,11 @@ import pandas as pd
 
 from anchorscope.config.readouts import READOUTS
 from anchorscope.experiments.tables import rows_where
-from anchorscope.figures import (
-    figure_data as data,
-    figure_notes as notes,
-    figure_panel,
-    figure_style as draw,
-)
-from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
-from anchorscope.figures.figure_style import Series
+from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures.axis import Axis
+from anchorscope.figures.marks import Frame
+from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_model
+from anchorscope.figures.style import Series
 from anchorscope.statements import say, span
 from validation.calibration import DEFAULT_READOUT
 from validation.requirements import CHECKS, OF_CELL, OF_MEAN
@@ -86,7 +81,7 @@ def _required(rows: pd.DataFrame, frame: Frame, column: str) -> Sequence[alt.Cha
 
 def _with_means(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Return the points of the datasets, and a line at their mean, for each read-out."""
-    panel = figure_panel.points(rows, frame)
+    panel = marks.points(rows, frame)
     if len(rows):
         means = rows.groupby("readout")["value"].mean().round(4).reset_index()
         mark = {"color": draw.INK, "strokeWidth": 0.75 * frame.look.line_width}

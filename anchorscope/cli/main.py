@@ -74,7 +74,7 @@ def check(
     It checks config, disk, GPUs, checkpoints, rows and access to the hub. Nothing is downloaded.
     The hub is asked only about models and datasets that are not on this machine.
     """
-    from anchorscope.cli import cli_check
+    from anchorscope.cli.check import check as checked
 
     chosen = read(config_files)
     try:
@@ -82,7 +82,7 @@ def check(
     except AnchorscopeError as error:
         raise UsageError(error.what, error.where, error.do, see=error.see) from None
     findings = []
-    for finding in cli_check.check(chosen, work):
+    for finding in checked(chosen, work):
         findings.append(finding._asdict())
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
@@ -184,9 +184,9 @@ def convert(
     folder: Annotated[Path, typer.Argument(help="The folder to write.")],
 ) -> None:
     """Convert a GGUF file to a model folder, with weights dequantised to float32."""
-    from anchorscope.cli import cli_convert
+    from anchorscope.cli.convert import convert as converted
 
-    cli_convert.convert(file, folder)
+    converted(file, folder)
     typer.echo(f"{folder} is a model folder now: name it as `local` of a model in your config")
 
 
@@ -214,9 +214,9 @@ def selftest(
     if like is not None:
         _try_model(read(config_files), like, device)
         return
-    from anchorscope.cli import cli_selftest
+    from anchorscope.cli.selftest import report
 
-    if not cli_selftest.report(device or "cpu"):
+    if not report(device or "cpu"):
         raise typer.Exit(1)
 
 
@@ -226,11 +226,11 @@ def _try_model(chosen: RunConfig, name: str, device: str | None) -> None:
     if name not in models and Path(name).exists():
         models[name] = Model(local=name, label=name)
     _check_known(name, models)
-    from anchorscope.cli import cli_like
+    from anchorscope.cli.like import report
 
     on_cpu = os.environ.get(ON_CPU) == "1" or not models[name].resources.gpus
     where = device or ("cpu" if on_cpu else "cuda")
-    cli_like.report(chosen.model_copy(update={"models": models}), name, where)
+    report(chosen.model_copy(update={"models": models}), name, where)
 
 
 def _check_known(name: str, catalogue: Collection[str]) -> None:

@@ -7,15 +7,10 @@ import pandas as pd
 
 from anchorscope.detectors import evaluation, reads as reads_table, verdict
 from anchorscope.detectors.registry import in_order, label_of
-from anchorscope.figures import (
-    figure_data as data,
-    figure_notes as notes,
-    figure_panel,
-    figure_style as draw,
-)
-from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import (
+from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures.axis import Axis
+from anchorscope.figures.marks import Frame
+from anchorscope.figures.picture import (
     Caption,
     Column,
     Layout,
@@ -26,7 +21,7 @@ from anchorscope.figures.figure_picture import (
     by_cell,
     small,
 )
-from anchorscope.figures.figure_style import Series
+from anchorscope.figures.style import Series
 from anchorscope.statements import say
 
 COLOURS = (
@@ -79,9 +74,9 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
     layout = small(columns, len(columns), request.look)
 
     def chance(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-        return figure_panel.upright(pd.DataFrame({"value": [0.5]}), frame.x)
+        return marks.upright(pd.DataFrame({"value": [0.5]}), frame.x)
 
-    drawn, height = figure_panel.points, height_of(names, layout)
+    drawn, height = marks.points, height_of(names, layout)
     panel = Panel(points, names, AUC_TIPS, auc, drawn, height, under=chance)
     return Picture(layout, [*series.values()], [panel], _forest_caption(rows, request))
 
@@ -116,12 +111,12 @@ def reads(table: pd.DataFrame, request: Request) -> Picture:
 
 def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Draw stacked bars, the interval of the pair's share, and a dot where `comparison` holds."""
-    panel = figure_panel.shares(rows, frame)
+    panel = marks.shares(rows, frame)
     pair = alt.Chart(rows).encode(frame.y)
     pair = pair.transform_filter(f"datum.series === '{draw.TERMS['pair'].name}'")
     dots = pair.transform_filter("datum.comparison_right === 'yes'").encode(x=alt.XDatum(104))
     size = 0.7 * frame.look.marker_size
-    whiskers = figure_panel.whiskers(pair, frame.x).encode(color=alt.ColorValue(draw.INK))
+    whiskers = marks.whiskers(pair, frame.x).encode(color=alt.ColorValue(draw.INK))
     panel.layer += [whiskers, dots.mark_point(filled=True, color=draw.PURPLE, size=size, opacity=1)]
     return panel
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Literal
 
-from anchorscope.figures.figure_view import View
+from anchorscope.figures.view import View
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 if TYPE_CHECKING:

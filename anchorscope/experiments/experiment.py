@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.config.sections import Count, Section, key
-from anchorscope.figures.figure_view import View
+from anchorscope.figures.view import View
 from anchorscope.passes.interventions import Intervention
 
 if TYPE_CHECKING:

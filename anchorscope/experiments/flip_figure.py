@@ -6,15 +6,10 @@ from itertools import product
 
 import pandas as pd
 
-from anchorscope.figures import (
-    figure_data as data,
-    figure_notes as notes,
-    figure_panel,
-    figure_style as draw,
-)
-from anchorscope.figures.figure_axis import PERCENT, Axis
-from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, by_model
-from anchorscope.figures.figure_style import Series
+from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures.axis import PERCENT, Axis
+from anchorscope.figures.picture import Caption, Panel, Picture, Request, by_model
+from anchorscope.figures.style import Series
 from anchorscope.statements import say
 
 GREY = "#9a9a9a"
@@ -65,7 +60,7 @@ def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
     headline = rows[rows["headline"]]
     points, below = beside(points_of(headline, words.tokens)), groups(request)
     panels = [
-        Panel(some, FLIPS, TIPS | draw.INTERVAL, below, figure_panel.bars, heading=heading)
+        Panel(some, FLIPS, TIPS | draw.INTERVAL, below, marks.bars, heading=heading)
         for heading, some in _arms(points, words)
     ]
     caption = _caption(headline, request, words, "at the headline layer", "Pale bars")

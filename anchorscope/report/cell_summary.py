@@ -13,8 +13,8 @@ from anchorscope.config.readouts import Pair, available, not_measured
 from anchorscope.config.settings import Config
 from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
 from anchorscope.experiments.summary import numbers
-from anchorscope.figures.figure_data import measured_in, require, rows_at, true
-from anchorscope.figures.figure_style import ANCHORS
+from anchorscope.figures.data import measured_in, require, rows_at, true
+from anchorscope.figures.style import ANCHORS
 from anchorscope.report import run_facts
 from anchorscope.statements import ENDS, say, too_small
 from anchorscope.storage.errors import AnchorscopeError

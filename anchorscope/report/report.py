@@ -21,8 +21,8 @@ from anchorscope.config.settings import Config
 from anchorscope.detectors import verdict
 from anchorscope.detectors.registry import VIEWS
 from anchorscope.experiments.registry import EXPERIMENTS
-from anchorscope.figures.figure_data import rows_at
-from anchorscope.figures.figure_fit import size_of
+from anchorscope.figures.data import rows_at
+from anchorscope.figures.fit import size_of
 from anchorscope.report import methods, report_samples, run_facts
 from anchorscope.report.cell_summary import Summary, summary
 from anchorscope.report.methods import RESOURCES

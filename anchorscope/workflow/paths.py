@@ -8,7 +8,7 @@ from typing import Any
 
 from anchorscope.experiments import registry
 from anchorscope.experiments.registry import RunConfig
-from anchorscope.figures.figure_view import View
+from anchorscope.figures.view import View
 from anchorscope.models.loading import files, fits
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.readouts import Pair
-from anchorscope.figures.figure_view import View
+from anchorscope.figures.view import View
 
-FIGURE = View("", "figures.figure_main:chart", ("", "controls", "crossing", "claims"))
+FIGURE = View("", "figures.main:chart", ("", "controls", "crossing", "claims"))
 EVIDENCE = View(
     "Evidence: gold and wrong answers swapped, and what flips the probes",
-    "experiments.knockout.figure_evidence:evidence_chart",
+    "experiments.knockout.evidence:evidence_chart",
     ("controls", "crossing", "", "claims"),
 )
 """The picture of swap shares and flips in the main run."""
@@ -51,13 +51,13 @@ def draw(
     first table.
     """
     if picture.of_main_run:
-        from anchorscope.figures.figure_notes import no_answer_note
+        from anchorscope.figures.notes import no_answer_note
 
         request["no_answers"] = no_answer_note(made, request["panels"], request["datasets"])
     drawn = [tables[name] for name in picture.tables]
     request |= _where(drawn[0], request)
     if picture == FIGURE:
-        from anchorscope.figures.figure_main import choices
+        from anchorscope.figures.main import choices
 
         figures = choices(*drawn, **request)
     else:
@@ -81,7 +81,7 @@ def _where(table: pd.DataFrame, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _others(table: pd.DataFrame, own: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the further read-outs that together show all rows of a table."""
-    from anchorscope.figures.figure_data import measured_in, rows_at
+    from anchorscope.figures.data import measured_in, rows_at
 
     left = table.drop(rows_at(table, own).index)
     while readouts := measured_in(left):

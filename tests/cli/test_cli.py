@@ -16,7 +16,8 @@ from transformers import AutoTokenizer
 from transformers.utils.logging import get_logger
 from workflow import PROJECT
 
-from anchorscope.cli import cli_check, main as cli
+from anchorscope.cli import main as cli
+from anchorscope.cli.check import gigabytes
 from anchorscope.experiments import registry
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
@@ -200,7 +201,7 @@ def test_pairs_of_labelled_answers_are_counted_by_label(check, clone, wrong, sai
 
 def test_a_target_is_sized_without_what_is_built_but_all_its_rows_are_read(run, clone):
     # Clean, knockout, two random draws, question; two read-outs; float32.
-    size = cli_check.gigabytes(10 * 5 * 2 * LAYERS * WIDTH * 4)
+    size = gigabytes(10 * 5 * 2 * LAYERS * WIDTH * 4)
     ((_, said),) = run("check").about("target")
     assert said == (
         "mine: 1 of 1 cell left to measure, with at most 12 questions to ask, 10 samples to "

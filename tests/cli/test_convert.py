@@ -15,7 +15,7 @@ from tokenizers import Regex, Tokenizer, pre_tokenizers
 from transformers.integrations import ggml
 from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
-from anchorscope.cli import cli_convert
+from anchorscope.cli import convert
 from anchorscope.cli.main import main
 from anchorscope.models import loading
 from anchorscope.storage.errors import AnchorscopeError
@@ -137,7 +137,7 @@ def test_the_scaled_positions_of_llama_3_are_those_that_the_file_was_written_fro
         "llama.rope.freq_base": config.rope_parameters["rope_theta"],
     }
     write(tmp_path / "tiny.gguf", source, extra=extra)
-    cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+    convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
     loaded = loading.load(tmp_path / "tiny").model
     ids = torch.arange(200)[None] % 50
     with torch.no_grad():
@@ -162,7 +162,7 @@ def test_factors_of_another_scaling_are_refused(
     extra = {"rope_freqs.weight": factors, "llama.rope.freq_base": LLAMA3["rope_theta"]}
     write(tmp_path / "tiny.gguf", source, extra=extra)
     with pytest.raises(AnchorscopeError, match="scaled positions of this llama file are lost"):
-        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+        convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
     assert not (tmp_path / "tiny").exists()
 
 
@@ -187,13 +187,13 @@ def test_what_would_give_other_numbers_is_refused_and_nothing_is_written(
     change, said = REFUSED[case]
     write(tmp_path / "tiny.gguf", source, **change)
     with pytest.raises(AnchorscopeError, match=said):
-        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+        convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.gguf"]
 
 
 def test_every_family_that_transformers_reads_from_gguf_is_known_by_its_name_there() -> None:
-    named = {cli_convert._plain(name) for name in gguf.MODEL_ARCH_NAMES.values()}
-    known = cli_convert._families()
+    named = {convert._plain(name) for name in gguf.MODEL_ARCH_NAMES.values()}
+    known = convert._families()
     assert {"llama", "qwen2", "qwen2moe", "qwen3", "gemma3", "phi3", "gptoss", "lfm2"} <= known
     assert not known & {"general", "tokenizer", "t5"}
     assert known - named == {"mistral"}  # which llama.cpp calls llama
@@ -205,7 +205,7 @@ def test_a_rotary_base_that_transformers_does_not_read_is_refused(
     monkeypatch.delitem(ggml.GGUF_CONFIG_MAPPING["llama"], "rope.freq_base")
     write(tmp_path / "tiny.gguf", source, extra={"llama.rope.freq_base": 500000.0})
     with pytest.raises(AnchorscopeError, match="base of the rotary positions, 500000, is lost"):
-        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+        convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_one_of_several_files_is_refused_with_the_command_that_merges(
 ) -> None:
     write(tmp_path / name, source, **change)
     with pytest.raises(AnchorscopeError, match="one of 2 files") as caught:
-        cli_convert.convert(tmp_path / name, tmp_path / "tiny")
+        convert.convert(tmp_path / name, tmp_path / "tiny")
     first, whole = ("tiny-00001-of-00002.gguf", "tiny.gguf")
     if name == "first.gguf":
         first, whole = name, "first.whole.gguf"
@@ -246,13 +246,13 @@ def test_the_second_of_several_files_holds_nothing_but_its_number(tmp_path: Path
     writer.write_tensors_to_file()
     writer.close()
     with pytest.raises(AnchorscopeError, match="one of 2 files"):
-        cli_convert.convert(path, tmp_path / "tiny")
+        convert.convert(path, tmp_path / "tiny")
 
 
 def test_a_merged_file_may_keep_the_name_of_a_part(source: Any, tmp_path: Path) -> None:
     path = tmp_path / "tiny-00001-of-00002.gguf"
     write(path, source, extra={"split.count": 0})
-    cli_convert.convert(path, tmp_path / "tiny")
+    convert.convert(path, tmp_path / "tiny")
     assert (tmp_path / "tiny" / "config.json").is_file()
 
 
@@ -261,9 +261,9 @@ def test_a_broken_file_and_a_missing_package_are_named_and_a_folder_is_not_repla
 ) -> None:
     (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
     with pytest.raises(AnchorscopeError, match="cannot be read"):
-        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+        convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
     with pytest.raises(AnchorscopeError, match="already exists"):
-        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path)
-    monkeypatch.setattr(cli_convert, "find_spec", lambda name: None)
+        convert.convert(tmp_path / "tiny.gguf", tmp_path)
+    monkeypatch.setattr(convert, "find_spec", lambda name: None)
     with pytest.raises(AnchorscopeError, match="package gguf"):
-        cli_convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")
+        convert.convert(tmp_path / "tiny.gguf", tmp_path / "tiny")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES
 
-from anchorscope.cli import cli_like, cli_selftest, main as cli
+from anchorscope.cli import like, main as cli, selftest
 from anchorscope.models import loading
 from anchorscope.passes import batches, runner
 from anchorscope.storage.files import read_json
@@ -19,8 +19,8 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def one_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = cli_selftest.run
-    monkeypatch.setattr(cli_selftest, "run", lambda device: whole(device, ["llama"]))
+    whole = selftest.run
+    monkeypatch.setattr(selftest, "run", lambda device: whole(device, ["llama"]))
 
 
 @pytest.mark.usefixtures("one_family")
@@ -57,7 +57,7 @@ def test_a_knockout_that_cuts_too_little_or_raises_makes_it_fail(tmp_path, monke
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_every_family_can_be_tried(family):
-    found = list(cli_selftest._family(family, CPU))
+    found = list(selftest._family(family, CPU))
     assert [one.verdict for one in found] == ["pass"] * 4, found
 
 
@@ -123,7 +123,7 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_allocated(run, 
 
     monkeypatch.setattr(loading, "build", counted)
     memory = SimpleNamespace(available=16_500_000_000)
-    monkeypatch.setattr(cli_like.psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(like.psutil, "virtual_memory", lambda: memory)
     said = run("selftest", "--like", "llama-3-8b", "--device", "cpu")
     assert said.code == 1 and "#out-of-memory" in said.err
     assert "16.1 GB of weights in bfloat16" in said.err and "16.5 GB are free" in said.err
@@ -140,7 +140,7 @@ def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatc
         return called(loaded, batch, *given)
 
     monkeypatch.setattr(runner, "_pass_batch", passed)
-    monkeypatch.setattr(cli_like, "SOUGHT_ON", ("cpu",))
+    monkeypatch.setattr(like, "SOUGHT_ON", ("cpu",))
     said = run("selftest", "--like", "near", "--configfile", str(quick))
     if not limit:
         assert said.code == 1 and "one sample does not fit" in said.err
@@ -150,7 +150,7 @@ def test_the_largest_batch_is_found_where_memory_is_short(run, quick, monkeypatc
     assert trial.largest_batch_tokens is not None
     # A batch holds whole samples, so it may be a sample smaller than its budget.
     sample = 11 * 52
-    assert 7 / 8 * limit - cli_like.LEAST <= trial.largest_batch_tokens <= limit + sample
+    assert 7 / 8 * limit - like.LEAST <= trial.largest_batch_tokens <= limit + sample
     assert trial.batch_tokens == min(900, trial.largest_batch_tokens)
 
 

@@ -15,7 +15,7 @@ from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.registry import METHODS, VIEWS
 from anchorscope.experiments.analysis import analyses
 from anchorscope.experiments.crossing import table as crossing
-from anchorscope.figures.figure_fit import as_svg
+from anchorscope.figures.fit import as_svg
 from anchorscope.probes.intervals import auc
 from anchorscope.statements import say
 from anchorscope.storage.errors import AnchorscopeError

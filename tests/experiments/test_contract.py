@@ -23,8 +23,8 @@ from anchorscope.experiments.experiment import Experiment, SampledSettings
 from anchorscope.experiments.products import PER_SAMPLE_COLUMNS, of_cell, per_sample
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.tables import join
-from anchorscope.figures.figure_fit import PX_PER_MM, as_svg, size_of
-from anchorscope.figures.figure_view import View
+from anchorscope.figures.fit import PX_PER_MM, as_svg, size_of
+from anchorscope.figures.view import View
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.config import load
 from tools import write_docs

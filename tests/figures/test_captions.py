@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from anchorscope.figures.figure_notes import LINES, Caption, chosen_note, no_answer_note
+from anchorscope.figures.notes import LINES, Caption, chosen_note, no_answer_note
 
 SENTENCES = [f"Sentence {k} of a caption, with some words more." for k in range(9)]
 MODELS = [("small", "Small"), ("large", "Large")]

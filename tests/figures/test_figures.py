@@ -26,10 +26,10 @@ from figure_tables import (
 )
 
 from anchorscope.claims import CLAIMS, keys
-from anchorscope.figures import figure_lower
-from anchorscope.figures.figure_files import save
-from anchorscope.figures.figure_main import chart
-from anchorscope.figures.figure_style import UNPREDICTED, style_of
+from anchorscope.figures import lower
+from anchorscope.figures.files import save
+from anchorscope.figures.main import chart
+from anchorscope.figures.style import UNPREDICTED, style_of
 from anchorscope.statements import say
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -248,7 +248,7 @@ def test_the_auc_of_the_probe_stands_beside_those_of_the_prompts_end_and_of_text
     for (_, panel, _), (model, _), last in zip(columns(spec), LLAMA, LAST, strict=True):
         rows = pd.DataFrame(points(spec, panel))
         own = controlled()[lambda table, model=model: table["model"] == model]
-        for (column, _), name in zip(figure_lower.AUCS.items(), rows_of_auc(), strict=True):
+        for (column, _), name in zip(lower.AUCS.items(), rows_of_auc(), strict=True):
             got = rows["value"][rows["quantity"] == name]
             assert sorted(got) == pytest.approx(sorted(own[column]), abs=1e-3)
         claimed = rows[rows["claimed"]]
@@ -258,7 +258,7 @@ def test_the_auc_of_the_probe_stands_beside_those_of_the_prompts_end_and_of_text
 
 def rows_of_auc() -> list[str]:
     """Names of the lines of AUC, in the order of their columns."""
-    return [name for name, _ in figure_lower.AUCS.values()]
+    return [name for name, _ in lower.AUCS.values()]
 
 
 @pytest.mark.parametrize("verdict", ["too few", "not measured", "by design"])

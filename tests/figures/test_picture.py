@@ -3,11 +3,11 @@
 import pandas as pd
 from figure_tables import points
 
-from anchorscope.figures import figure_data as data, figure_notes as notes
-from anchorscope.figures.figure_axis import axis_of, ends_of
-from anchorscope.figures.figure_data import Request
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_cell
-from anchorscope.figures.figure_style import LAYER, paper_series
+from anchorscope.figures import data, notes
+from anchorscope.figures.axis import axis_of, ends_of
+from anchorscope.figures.data import Request
+from anchorscope.figures.picture import Panel, Picture, as_chart, by_cell
+from anchorscope.figures.style import LAYER, paper_series
 
 MODELS, DATASETS = [("m", "Model"), ("o", "Other")], [("a", "Alpha"), ("b", "Beta")]
 TIPS = LAYER | {"value": ("value", ".1f")}

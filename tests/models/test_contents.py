@@ -16,7 +16,7 @@ from conftest import ALL_FAMILIES, LAYERS, WIDTH, config
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoModelForSequenceClassification
 
-from anchorscope.cli import cli_check
+from anchorscope.cli import check
 from anchorscope.config.sections import Model
 from anchorscope.models import contents, families, loading
 from anchorscope.storage.errors import AnchorscopeError
@@ -263,7 +263,7 @@ def test_what_cannot_be_measured_is_refused_by_check_and_on_loading(
     folder: Path, adds: Callable[[Path], None], said: str
 ) -> None:
     adds(folder)
-    finding = cli_check.tried("model", "own", cli_check.checkpoint, folder, ENTRY, "plain")
+    finding = check.tried("model", "own", check.checkpoint, folder, ENTRY, "plain")
     assert finding.status == "error" and finding.do and finding.see
     assert re.search(said, f"{finding.what} {finding.do}"), finding
     with pytest.raises(AnchorscopeError) as caught:
@@ -302,7 +302,7 @@ def test_known_leftovers_change_nothing(
     checkpoint: Any, folder: Path, adds: Callable[[Path], None]
 ) -> None:
     adds(folder)
-    assert cli_check.checkpoint(folder, ENTRY, "plain") == str(folder)
+    assert check.checkpoint(folder, ENTRY, "plain") == str(folder)
     ids = torch.arange(20, 30)[None]
     with torch.inference_mode():
         plain, found = (
@@ -334,11 +334,11 @@ def test_pickled_weights_newer_than_those_read_are_named_by_check(folder: Path) 
     chosen: Any = SimpleNamespace(models={"own": ENTRY.model_copy(update={"local": str(folder)})})
     (folder / "pytorch_model.bin").touch()
     os.utime(folder / "pytorch_model.bin", (1, 1))
-    assert [one.status for one in cli_check.model(chosen, "own")] == ["ok"]
+    assert [one.status for one in check.model(chosen, "own")] == ["ok"]
     (folder / "pytorch_model.bin").touch()
     (folder / "optimizer.pt").touch()
     os.utime(folder / "model.safetensors", (1, 1))
-    read, ignored = cli_check.model(chosen, "own")
+    read, ignored = check.model(chosen, "own")
     assert (read.status, ignored.status) == ("ok", "warning")
     assert "but not read: pytorch_model.bin" in ignored.what and ignored.do
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from anchorscope.cli import cli_check
+from anchorscope.cli import check
 from anchorscope.questions import questions
 
 FIELDS = {"id": "id", "question": "q", "answers": ["a"], "response": "say", "label": "z"}
@@ -38,7 +38,7 @@ def test_labels_that_most_golds_contradict_are_named_with_the_share_that_agrees(
     rows: list[dict[str, Any]], said: str | None, swapped: bool
 ) -> None:
     table, _ = questions.normalise(rows, FIELDS, split=None)
-    found = list(cli_check.contradicted_labels("own", table))
+    found = list(check.contradicted_labels("own", table))
     assert len(found) == (said is not None)
     for finding in found:
         assert said and said in finding.what and finding.do

@@ -14,7 +14,7 @@ from verdicts import VERDICTS, said_of
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.config.settings import Config
-from anchorscope.figures.figure_main import chart
+from anchorscope.figures.main import chart
 from anchorscope.report import cell_summary, methods
 from anchorscope.statements import ends, figures, sentence
 

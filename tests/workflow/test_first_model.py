@@ -13,7 +13,7 @@ import pytest
 import yaml
 from workflow import PROJECT, Workspace, merged, workspace
 
-from anchorscope.cli import cli_convert
+from anchorscope.cli import convert
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 from tools import first_model
@@ -62,7 +62,7 @@ def built(folder: Path) -> Workspace:
         first_model.fetch(file := folder.with_name(f"{folder.name}.gguf"))
     except AnchorscopeError as error:
         pytest.skip(f"the model cannot be fetched: {error.what}")
-    cli_convert.convert(file, folder)
+    convert.convert(file, folder)
     gold = [json.loads(row["possible_answers"])[0] for row in rows]
     given = [
         row | {"label": n % 2, "response": gold[n - 1] if n % 2 else gold[n]}

@@ -5,9 +5,9 @@ import pandas as pd
 from anchorscope.experiments import flip_figure
 from anchorscope.experiments.answer_only import COLUMNS
 from anchorscope.experiments.flip_figure import Words
-from anchorscope.figures import figure_notes as notes, figure_panel, figure_style as draw
-from anchorscope.figures.figure_axis import axis_of
-from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
+from anchorscope.figures import marks, notes, style as draw
+from anchorscope.figures.axis import axis_of
+from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.statements import say
 
 LEFT_OUT, BLOCKED = "question left out", "every question token blocked"
@@ -31,7 +31,7 @@ def bars(table: pd.DataFrame, request: Request) -> Picture:
     depth = flip_figure.beside(flip_figure.points_of(rows, columns, factor=-1))
     depths = axis_of(depth, "−ΔP (points)", least=100)
     panels = [
-        Panel(some, axis, TIPS, flip_figure.groups(request), figure_panel.bars)
+        Panel(some, axis, TIPS, flip_figure.groups(request), marks.bars)
         for some, axis in ((flips, flip_figure.FLIPS), (depth, depths))
     ]
     return Picture(by_model(request), flip_figure.sorts(WORDS), panels, _caption(rows, request))

@@ -3,9 +3,9 @@
 import pandas as pd
 
 from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
-from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
-from anchorscope.figures.figure_axis import PERCENT, Axis
-from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_model
+from anchorscope.figures import data, notes, style as draw
+from anchorscope.figures.axis import PERCENT, Axis
+from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.statements import say
 
 REFUSED = Axis("Refused (%)", PERCENT)

@@ -9,7 +9,7 @@ import pandas as pd
 from anchorscope.experiments import flip_figure
 from anchorscope.experiments.flip_figure import Words
 from anchorscope.experiments.patching import COLUMNS
-from anchorscope.figures.figure_picture import Picture, Request, as_chart
+from anchorscope.figures.picture import Picture, Request, as_chart
 
 WORDS = Words(
     arms={

@@ -6,9 +6,9 @@ import pandas as pd
 
 from anchorscope.experiments.flip_figure import EXACT, RANDOM, points_of
 from anchorscope.experiments.saliency import COLUMNS
-from anchorscope.figures import figure_data as data, figure_notes as notes, figure_style as draw
-from anchorscope.figures.figure_axis import Axis, auc_axis, axis_of
-from anchorscope.figures.figure_picture import (
+from anchorscope.figures import data, notes, style as draw
+from anchorscope.figures.axis import Axis, auc_axis, axis_of
+from anchorscope.figures.picture import (
     Caption,
     Panel,
     Picture,
@@ -17,7 +17,7 @@ from anchorscope.figures.figure_picture import (
     by_cell,
     by_model,
 )
-from anchorscope.figures.figure_style import Series
+from anchorscope.figures.style import Series
 from anchorscope.statements import say, span
 
 GROUPS = {

@@ -11,15 +11,10 @@ import pandas as pd
 
 from anchorscope.experiments.flip_figure import all_answers
 from anchorscope.experiments.windows import COLUMNS
-from anchorscope.figures import (
-    figure_data as data,
-    figure_notes as notes,
-    figure_panel,
-    figure_style as draw,
-)
-from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
-from anchorscope.figures.figure_style import Style
+from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures.axis import Axis
+from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_cell
+from anchorscope.figures.style import Style
 from anchorscope.statements import say, span
 
 UNPREDICTED, NONE = "#d0d0d0", "#f6f6f6"
@@ -71,7 +66,7 @@ def _panel(rows: pd.DataFrame, look: Style) -> Panel:
         unsure=(cells["low"] <= 0) & (cells["high"] >= 0),
     )
     cells["written"] = legible & ~cells["thin"] & ~cells["unsure"]
-    heat = partial(figure_panel.heat, colour=_colour(rows), number=".0f")
+    heat = partial(marks.heat, colour=_colour(rows), number=".0f")
     return Panel(cells.round(numbers), beside, TIPS, below, heat, HEIGHT)
 
 

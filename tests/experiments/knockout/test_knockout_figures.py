@@ -5,7 +5,7 @@ import pytest
 from figure_tables import claims_of, controls_of, crossing_of, curve_of, judged, points, views
 from handmade import drawn
 
-from anchorscope.experiments.knockout.figure_evidence import SWAPS, evidence_chart, flips
+from anchorscope.experiments.knockout.evidence import SWAPS, evidence_chart, flips
 
 MODELS = [("m", "Model")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]

@@ -14,8 +14,8 @@ import pandas as pd
 
 from anchorscope.claims import keys
 from anchorscope.claims.claim import NO, YES
-from anchorscope.figures.figure_data import Pair, Request, cells_of
-from anchorscope.figures.figure_style import balanced
+from anchorscope.figures.data import Pair, Request, cells_of
+from anchorscope.figures.style import balanced
 from anchorscope.statements import say
 from anchorscope.storage.counts import NO_ANSWER
 
@@ -56,7 +56,7 @@ def caption(
 ) -> Caption:
     """Write a picture's caption, with the sentences that all pictures share.
 
-    `rows` are the drawn rows of `figure_data.labelled`; without rows, the caption says that nothing
+    `rows` are the drawn rows of `data.labelled`; without rows, the caption says that nothing
     was measured. The order is: `what` and `size` (first sentence), `claims`, `grey` if a probe does
     not predict, `thin` if a row is thin, and `sentences`. `details` are for the page. `intervals`
     says how intervals were made; "" means that there are none.
@@ -93,7 +93,7 @@ def delta_p_caption(
 ) -> Caption:
     """Write the caption of a picture of ΔP: subject, groups, n, claims and further sentences.
 
-    `rows` are labelled rows of `figure_data.select`, of one condition.
+    `rows` are labelled rows of `data.select`, of one condition.
     """
     cells = cells_of(rows, request)
     measured = [cell for cell in cells.values() if len(cell)]
@@ -120,7 +120,7 @@ def chosen_note(cells: Sequence[pd.DataFrame]) -> str:
 def unjudged(claims: pd.DataFrame, key: str, of: Mapping[str, str]) -> str:
     """Return why a claim cannot be judged in the cells of a column, in the words of all texts.
 
-    `claims` are rows of `figure_data.labelled`, and `of` are the values that select the column.
+    `claims` are rows of `data.labelled`, and `of` are the values that select the column.
     Cells whose reasons differ have a line each.
     """
     rows = claims[(keys(claims) == key) & ~claims["verdict"].isin([YES, NO])]

@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anchorscope.figures.figure_data import Chart
+    from anchorscope.figures.data import Chart
 
 
 @dataclass(frozen=True)

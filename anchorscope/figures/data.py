@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.readouts import READOUTS, not_measured
-from anchorscope.figures.figure_style import Figure, Series, Style, marker_of, style_of
+from anchorscope.figures.style import Figure, Series, Style, marker_of, style_of
 from anchorscope.storage.errors import stale
 
 Pair = tuple[str, str]

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import jinja2
 
-from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
+from anchorscope.figures.fit import VERSION, as_pdf, as_svg, printed_width, size_of
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 

@@ -6,10 +6,10 @@ import pandas as pd
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.claims.estimates import HALF
-from anchorscope.figures import figure_data as data, figure_notes as notes, figure_panel
-from anchorscope.figures.figure_axis import auc_axis, axis_around
-from anchorscope.figures.figure_picture import Panel
-from anchorscope.figures.figure_style import ANCHORS, INTERVAL, LAYER, Style
+from anchorscope.figures import data, marks, notes
+from anchorscope.figures.axis import auc_axis, axis_around
+from anchorscope.figures.picture import Panel
+from anchorscope.figures.style import ANCHORS, INTERVAL, LAYER, Style
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.statements import say
@@ -51,19 +51,19 @@ def panels(
             aucs,
             partial(auc_axis, least=CHANCE),
             AUC_TIPS,
-            draw=partial(figure_panel.claims, at=CHANCE),
+            draw=partial(marks.claims, at=CHANCE),
             height=height,
             heading=say.auc_heading,
-            under=figure_panel.headlines,
+            under=marks.headlines,
         ),
         Panel(
             shares,
             partial(axis_around, title=SHARE_TITLE, middle=100 * HALF, least=10),
             SHARE_TIPS,
-            draw=partial(figure_panel.claims, at=100 * HALF),
+            draw=partial(marks.claims, at=100 * HALF),
             height=height,
             heading=say.swaps_heading,
-            under=figure_panel.headlines,
+            under=marks.headlines,
             note=partial(notes.unjudged, claims, "comparison_right"),
         ),
     ]

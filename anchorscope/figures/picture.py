@@ -14,13 +14,13 @@ import altair as alt
 import pandas as pd
 from altair.utils.schemapi import debug_mode
 
-from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
-from anchorscope.figures.figure_axis import LAYERS, Axis, layers_of, x_channel, y_channel
-from anchorscope.figures.figure_data import Chart, Request as Request, request_of
-from anchorscope.figures.figure_fit import fit
-from anchorscope.figures.figure_notes import Caption as Caption
-from anchorscope.figures.figure_panel import Draw, Frame, Tips
-from anchorscope.figures.figure_style import Figure, Series, Style
+from anchorscope.figures import data, marks, style as draw
+from anchorscope.figures.axis import LAYERS, Axis, layers_of, x_channel, y_channel
+from anchorscope.figures.data import Chart, Request as Request, request_of
+from anchorscope.figures.fit import fit
+from anchorscope.figures.marks import Draw, Frame, Tips
+from anchorscope.figures.notes import Caption as Caption
+from anchorscope.figures.style import Figure, Series, Style
 
 COLUMN_MM, PAGE_MM = 85, 180
 Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
@@ -35,7 +35,7 @@ class Panel:
     y: Axis | Callable[[pd.DataFrame], Axis]  # a function gets the rows of all columns of a model
     tips: Tips  # fields of the tooltips, beside model and dataset
     x: Axis = LAYERS
-    draw: Draw = figure_panel.lines
+    draw: Draw = marks.lines
     height: float = 1  # as a multiple of the style's `panel_height`
     heading: str = ""  # above the first panel of the row; the others leave the same space
     under: Under = lambda rows, frame: ()
@@ -193,7 +193,7 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
             title: Any = draw.panel_heading(column.heading, look, column.below, gap)
             under += [draw.row_text(words, look)] if words else []
             if picture.series and place == 0:
-                under.insert(0, figure_panel.legend_key(shared))
+                under.insert(0, marks.legend_key(shared))
         else:
             title = draw.row_heading(words, look) if words else alt.Undefined
         views.append(panel.draw(rows, replace(frame, under=under)))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures.figure_style import Style, wrapped
+from anchorscope.figures.style import Style, wrapped
 
 Ticks = tuple[tuple[float, float], Sequence[float] | None]
 """Ends of an axis, and places of its labels. If the places are None, Vega chooses them."""

@@ -7,16 +7,11 @@ from itertools import cycle
 import pandas as pd
 
 from anchorscope.experiments.knockout import controls
-from anchorscope.figures import (
-    figure_data as data,
-    figure_notes as notes,
-    figure_panel,
-    figure_style as draw,
-)
-from anchorscope.figures.figure_axis import axis_around, axis_of
-from anchorscope.figures.figure_lower import OF_CLAIMS
-from anchorscope.figures.figure_picture import Caption, Panel, Picture, Request, as_chart, by_cell
-from anchorscope.figures.figure_style import Series
+from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures.axis import axis_around, axis_of
+from anchorscope.figures.lower import OF_CLAIMS
+from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_cell
+from anchorscope.figures.style import Series
 from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.statements import say
 
@@ -88,7 +83,7 @@ def evidence_chart(
             axis_around(swaps, "Swap share (%)", 50, 10),
             TIPS,
             heading=SWAPS_HEADING,
-            under=figure_panel.headlines,
+            under=marks.headlines,
             note=partial(notes.unjudged, judged, "comparison_wrong"),
         ),
         Panel(
@@ -96,7 +91,7 @@ def evidence_chart(
             axis_of(shares, "Flips (%)", 20, 10),
             TIPS,
             heading=FLIPS_HEADING,
-            under=figure_panel.headlines,
+            under=marks.headlines,
         ),
     ]
     return Picture(by_cell(request), series, panels, _caption(rows, request))

@@ -19,9 +19,9 @@ from figure_tables import (
     points as drawn_points,
 )
 
-from anchorscope.figures.figure_files import save
-from anchorscope.figures.figure_main import choices, title_of
-from anchorscope.figures.figure_style import Figure
+from anchorscope.figures.files import save
+from anchorscope.figures.main import choices, title_of
+from anchorscope.figures.style import Figure
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.workflow import pictures
 

@@ -14,18 +14,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures import (
-    figure_data as data,
-    figure_lower,
-    figure_notes as notes,
-    figure_panel,
-    figure_style as draw,
-)
-from anchorscope.figures.figure_axis import Axis
-from anchorscope.figures.figure_data import Request
-from anchorscope.figures.figure_panel import Frame
-from anchorscope.figures.figure_picture import Panel, Picture, as_chart, by_model
-from anchorscope.figures.figure_style import Figure
+from anchorscope.figures import data, lower, marks, notes, style as draw
+from anchorscope.figures.axis import Axis
+from anchorscope.figures.data import Request
+from anchorscope.figures.marks import Frame
+from anchorscope.figures.picture import Panel, Picture, as_chart, by_model
+from anchorscope.figures.style import Figure
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.statements import say
 
@@ -59,7 +53,7 @@ def chart(
     Raises:
         AnchorscopeError: Columns are missing, or nothing was measured at this read-out.
     """
-    needed = (figure_lower.OF_CONTROLS, figure_lower.OF_CROSSING, figure_lower.OF_CLAIMS)
+    needed = (lower.OF_CONTROLS, lower.OF_CROSSING, lower.OF_CLAIMS)
     rows = data.select(table, request.readout)
     rows = data.labelled(rows[rows["condition"] == request.condition], request)
     below, claimed = list[Panel](), list[str]()
@@ -68,9 +62,9 @@ def chart(
             data.shown(each, request, columns)
             for each, columns in zip((controls, crossing, claims), needed, strict=True)
         )
-        claimed = figure_lower.verdict(judged)
-        below = figure_lower.panels(aucs, swapped, judged, request.look)
-    shown = figure_lower.shown(below)
+        claimed = lower.verdict(judged)
+        below = lower.panels(aucs, swapped, judged, request.look)
+    shown = lower.shown(below)
     return Picture(
         by_model(request),
         draw.paper_series(request.datasets),
@@ -95,7 +89,7 @@ def choices(table: pd.DataFrame, *others: pd.DataFrame, **keywords: Any) -> dict
 
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the ΔP lines of both groups, from rows of `figure_data.select` for one condition."""
+    """Return the ΔP lines of both groups, from rows of `data.select` for one condition."""
     groups = rows[rows["anchor"].isin(draw.ANCHORS)]
     lines = data.by_group(data.numbered(groups, "delta_p", n="n", ends="ci"))
     labels = [name for name in ("readout", "anchor", "condition") if name in rows]
@@ -107,9 +101,9 @@ def delta_panel(delta_p: pd.DataFrame, heading: str = "") -> Panel:
     """Return the panel of ΔP from the lines of `curves`."""
 
     def under(rows: pd.DataFrame, frame: Frame) -> Sequence[alt.Chart]:
-        return [figure_panel.level(0, frame.y), *figure_panel.headlines(rows, frame)]
+        return [marks.level(0, frame.y), *marks.headlines(rows, frame)]
 
-    strong = partial(figure_panel.lines, weight=1)
+    strong = partial(marks.lines, weight=1)
     return Panel(delta_p, delta_axis, DELTA_TIPS, draw=strong, heading=heading, under=under)
 
 

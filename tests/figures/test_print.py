@@ -8,9 +8,9 @@ import pytest
 import vl_convert
 from figure_tables import CHECKED, DATASETS, MODELS, claims_of, controls_of, crossing_of, curve_of
 
-from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
-from anchorscope.figures.figure_main import chart
-from anchorscope.figures.figure_style import style_of
+from anchorscope.figures.fit import VERSION, as_pdf, as_svg, printed_width, size_of
+from anchorscope.figures.main import chart
+from anchorscope.figures.style import style_of
 
 
 def draw(

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.figures.style import Figure, Style
 
 PX_PER_MM = 96 / 25.4
 NARROWEST, READABLE = 30, 150  # widths of a panel in CSS pixels

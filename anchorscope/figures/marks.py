@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures.figure_style import (
+from anchorscope.figures.style import (
     CROSS,
     DOTTED,
     INK,
@@ -93,7 +93,7 @@ def legend_key(shared: Encodings) -> alt.Chart:
 
 
 def lines(rows: pd.DataFrame, frame: Frame, weight: float = 0.75) -> alt.LayerChart:
-    """Draw rows of `figure_data.in_lines` as bands, lines and markers.
+    """Draw rows of `data.in_lines` as bands, lines and markers.
 
     Where the probe does not predict, lines are narrow, grey and without markers. Rows marked
     `chance` are dotted, with small hollow markers. Rows marked `thin` are crosses. `weight`
@@ -163,7 +163,7 @@ def claims(rows: pd.DataFrame, frame: Frame, at: float) -> alt.LayerChart:
 def shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Draw shares stacked at each name of `y`, in the colours of their series.
 
-    `rows` come from `figure_data.stacked`.
+    `rows` come from `data.stacked`.
     """
     data = alt.Chart().encode(frame.y)
     cells = data.mark_bar().encode(
