@@ -104,7 +104,16 @@ def too_small(n: int, wrong: float = 0.5, unit: str = "rows") -> str | None:
     `wrong` is the share of wrong answers. The sentence calls the samples `unit`.
     """
     short = power.shortage(n, wrong)
-    return str(say.too_small(n, unit, *short, power.POWER)) if short else None
+    if short is None:
+        return None
+    gain, needed = short
+    counts = [two_digits(needed * share) for share in (1 - wrong, wrong)]
+    return str(say.too_small(n, unit, gain, *counts, power.POWER))
+
+
+def two_digits(count: float) -> int:
+    """Round a number of answers to two digits."""
+    return int(float(f"{count:.2g}"))
 
 
 def detectable(name: str, asked: int, n: int) -> str:

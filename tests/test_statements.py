@@ -89,12 +89,13 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "pairs_shown": [(([201, 205],), "Swaps: 201 to 205 pairs of right answers.")],
     "too_small": [
-        ((540, "rows", 0.11, 2500, 0.8), "If half of the 540 answers are right, a "
+        ((540, "rows", 0.11, 1250, 1250, 0.8), "If half of the 540 answers are right, a "
                                          "signal is detectable (80 % power) only if the probe's "
                                          "AUC is at least .11 above that of every text model. "
-                                         "About 2,500 rows are needed to detect a gain of .05."),
-        ((11, "rows", None, 2500, 0.8), "11 rows are too few to detect a signal with 80 % power. "
-         "About 2,500 rows are needed to detect a gain of .05."),
+                                         "About 1,250 right and 1,250 wrong answers are needed "
+                                         "to detect a gain of .05."),
+        ((11, "rows", None, 600, 5400, 0.8), "11 rows are too few to detect a signal with 80 % "
+         "power. About 600 right and 5,400 wrong answers are needed to detect a gain of .05."),
     ],
     "answers_too_few": [
         ((9, 3, "9 answers are too few."), "3 of 9 measured answers are right. 9 answers are too "
@@ -112,8 +113,8 @@ EXAMPLES: dict[str, Examples] = {
     ],
     "detectable": [
         (("nq", 10000, 2000, 0.0412, 0.8), "nq: at most 10,000 questions are asked and 2,000 "
-         "answers measured; if half of these are right, a gain in AUC of .041 is detectable (80 % "
-         "power)")
+         "answers measured; with 1,000 right answers among these, a gain in AUC of .041 is "
+         "detectable (80 % power)")
     ],
     "level": [((0.95,), "95 %"), ((0.999,), "99.9 %")],
     "size": [(([900, 1200], "samples per cell"), "n = 900 to 1,200 samples per cell"),
@@ -226,7 +227,7 @@ EXAMPLES: dict[str, Examples] = {
     "pairs": [
         (("mine", 120, None, None), "mine: the answers of about 120 pairs can be swapped"),
         (("mine", 1, None, 50), "mine: the answers of about 1 pair can be swapped, but most claims "
-         "need 50"),
+         "need 50 pairs of right answers"),
         (("mine", 12, 8, 50), "mine: about 12 pairs of right and 8 of wrong answers can be "
          "swapped, but most claims need 50 pairs of right answers"),
     ],

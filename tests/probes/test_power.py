@@ -57,12 +57,14 @@ def test_the_formula_is_within_a_fifth_of_how_often_a_signal_was_called(
 def test_a_cell_too_small_for_any_probe_or_for_most_is_told_so_and_a_larger_one_is_not() -> None:
     assert "4 rows are too few to detect a signal" in (statements.too_small(4) or "")
     assert re.search(
-        r"half of the 300 .* \.11 above .* About 1,\d00 rows", statements.too_small(300) or ""
+        r"half of the 300 .* \.11 above .* About 850 right and 850 wrong answers are needed",
+        statements.too_small(300) or "",
     )
     assert statements.too_small(900) is None
     said = statements.hopeless([0] * 30 + [1] * 270)
     assert said and said.startswith(
         "30 of 300 measured answers are right. With 300 answers, a signal"
     )
+    assert "About 480 right and 4,300 wrong answers are needed" in said
     assert statements.hopeless([0, 1] * 450) is None
     assert statements.hopeless([1] * 300) is statements.hopeless([]) is None
