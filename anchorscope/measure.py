@@ -22,7 +22,7 @@ from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes import activations
 from anchorscope.passes.planning import conditions_of
-from anchorscope.probes import fitting, floors, samples, scores
+from anchorscope.probes import fitting, floors, scores
 from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.progress import shown
@@ -222,7 +222,7 @@ def _measured(
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, plan, chosen.readouts)
         answers = activations.measured(answered, folder)
-        design = fitting.design(samples.kept(answers), probe)
+        design = fitting.design(answers, probe)
         draws = scores.drawn(answers, design)
         states = partial(activations.read, folder)
         passes = conditions_of(chosen.conditions.model_dump())

@@ -27,8 +27,8 @@ rule activations:
         # Sorted, so that another order of the same read-outs measures nothing again.
         readouts=lambda w: sorted(paths.study(w).readouts),
         batch_tokens=cfg.batch_tokens,
-        # The only settings of the probe that matter here: they decide which samples are partners.
-        partner_folds=lambda w: paths.studies[w.root].partner_folds,
+        # The only settings of the probe that matter here: partners share a fold.
+        folds=lambda w: paths.study(w).probe.model_dump(include={"folds", "disjoint"}),
         seed=cfg.seed,
     message:
         "activations of {wildcards.model} on {wildcards.dataset}: measuring every condition"

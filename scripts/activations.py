@@ -16,15 +16,13 @@ with stage(snakemake):
     located, loaded = jobs.model_of(snakemake)
     answers = read_parquet(path)
     check_tokens(loaded.tokenizer, answers, path)
-    # Of the probe's settings, `params` holds only those of the folds, because partners depend on
-    # them. So changes to the other settings need no new passes.
-    probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
     planned = fitting.plan_passes(
         loaded,
         answers,
         path,
         conditions=chosen.conditions,
-        probe=fitting.ProbeSettings(**probe),
+        # Inner folds are cut when the probes are fitted, so changing them needs no new passes.
+        probe=fitting.ProbeSettings(**chosen.folds, scoring="published", seed=chosen.seed),
         choice=Choice(**choice) if (choice := chosen.get("choice")) else None,
     )
     cell = f"{snakemake.wildcards.model} on {snakemake.wildcards.dataset}"

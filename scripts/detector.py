@@ -15,7 +15,7 @@ with stage(snakemake):
     from anchorscope.passes import activations
     from anchorscope.passes.features import reordered
     from anchorscope.probes import fitting, stored
-    from anchorscope.probes.samples import kept, places
+    from anchorscope.probes.samples import places
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.detector
@@ -25,7 +25,7 @@ with stage(snakemake):
     sites = {Pair.of(one).site for one in probes.fitted}
     readout = available(chosen.readout, sites)
     settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
-    answers = kept(activations.measured(read_parquet(given.answers), folder))
+    answers = activations.measured(read_parquet(given.answers), folder)
     design = probes.design(answers, settings, folder)
     answers = design.in_order(answers)
     if readout in probes.fitted:

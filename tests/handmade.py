@@ -11,7 +11,6 @@ from figure_tables import CHECKED
 from anchorscope.experiments.tables import join
 from anchorscope.probes import fitting, scores
 from anchorscope.probes.bands import Draws
-from anchorscope.probes.samples import kept
 
 FLOORS = ("answer", "question", "response", "text")
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
@@ -92,7 +91,7 @@ def score(
     device: str = "cpu",
 ) -> pd.DataFrame:
     """`read` takes condition and draw; `draws` take the scores of probes learned from each."""
-    design = fitting.design(kept(answers), settings, f"read-out {readout}")
+    design = fitting.design(answers, settings, f"read-out {readout}")
     draws = draws or Draws(design.ids, np.zeros((0, len(design.ids)), dtype=np.int64))
     given = lambda _, *of: read(*of), design, draws, [readout], conditions, device
     return pd.concat(scores.CellScores(*given).tables(), ignore_index=True)

@@ -17,7 +17,7 @@ from anchorscope.passes import activations
 from anchorscope.passes.features import Features, reordered
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
-from anchorscope.probes.samples import kept, mismatch
+from anchorscope.probes.samples import mismatch
 from anchorscope.probes.stored import Stored
 
 
@@ -72,8 +72,8 @@ def read(
     """
     calibrated, where = settings.scoring == "calibrated", f"read-out {readout}"
     settings = settings.model_copy(update={"scoring": "calibrated"})
-    design = probes.design(kept(answers), settings, where)
-    rows = design.in_order(kept(answers))
+    design = probes.design(answers, settings, where)
+    rows = design.in_order(answers)
     if not calibrated:  # the probes have no inner folds; the outer folds stay
         design = fitting.design(rows, settings, where)
     names = [*dict.fromkeys((readout, *({before_answer(readout)} & probes.fitted.keys())))]

@@ -45,7 +45,7 @@ def of_main_run(
     for analysis in Progress(every, total=n, unit="read-outs"):
         made["curve"].append(curve.curve(analysis))
         made["contrasts"].append(controls.contrasts(analysis))
-        made["controls"].append(controls.controls(analysis, scores, refits.ids))
+        made["controls"].append(controls.controls(analysis))
         for name, frame in crossing.tables(analysis).items():
             made[name].append(frame)
         made["summary"].append(summary.summary(analysis))

@@ -19,7 +19,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 from anchorscope.probes import fitting
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, out_of_fold
-from anchorscope.probes.samples import kept
 from anchorscope.probes.strength import FLOORS
 
 COLUMNS = {
@@ -164,7 +163,7 @@ def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) ->
     Raises:
         AnchorscopeError: Answers, folds and draws have different samples.
     """
-    answers = design.in_order(kept(answers))
+    answers = design.in_order(answers)
     grams = {}
     for part in {part for floor in FLOORS.values() for part in floor}:
         x = TextFeatures.learn(answers, *part).features(answers)

@@ -14,7 +14,6 @@ from anchorscope.probes import intervals
 from anchorscope.probes.intervals import ClusterDraws
 from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError, stale
-from anchorscope.storage.files import check_ids
 
 Scores = dict[tuple[str, int], np.ndarray]
 """(condition, draw) → scores by the clean probes, float64 [layers, n]; NaN where not measured."""
@@ -44,7 +43,8 @@ class Readout:
     fold: np.ndarray  # outer fold of each sample, int64 [n]
     layer_of_fold: np.ndarray  # layer chosen on each outer training fold, int64 [folds]
     effects: dict[str, Effects]  # by condition, in the order of the registry
-    shuffled: np.ndarray | None  # clean scores by probes of shuffled labels, [layers, n]
+    # clean scores by probes of shuffled labels, [layers, n], and these labels, [n]
+    shuffled: tuple[np.ndarray, np.ndarray] | None
 
     @property
     def key(self) -> dict[str, object]:
@@ -87,42 +87,16 @@ def median_layer(layers: np.ndarray) -> int:
     return int(np.floor(np.median(layers)))
 
 
-def kept(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers that were not dropped.
-
-    Raises:
-        AnchorscopeError: No answer is left, an id occurs twice, or a label is neither 0 nor 1.
-    """
-    if "dropped" in answers:
-        answers = answers[answers["dropped"].isna()]
-    answers = answers.reset_index(drop=True)
-    if answers.empty:
-        what = "no answer is left to score"
-        do = "see the column `dropped` and the provenance of the answers for the reasons"
-        raise AnchorscopeError(what, "the table of answers", do, see="nothing-left")
-    check_ids(answers)
-    if "label" in answers and len(strange := answers[~answers["label"].isin((0, 1))]):
-        id_, label = strange[["id", "label"]].iloc[0]
-        raise mismatch(f"a label is neither 0 nor 1 but {label}", f"answers, id {id_}", "answers")
-    return answers
-
-
 def in_order(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the kept answers sorted by id, so that bootstrap draws do not depend on row order."""
-    rows = kept(answers)
-    order = np.argsort(rows["id"].astype(str).to_numpy(dtype=object))
-    return rows.iloc[order].reset_index(drop=True)
+    """Return the answers sorted by id, so that bootstrap draws do not depend on row order."""
+    order = np.argsort(answers["id"].astype(str).to_numpy(dtype=object))
+    return answers.iloc[order].reset_index(drop=True)
 
 
 def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> ClusterDraws:
     """Draw clusters of answers that share a subject or, if it is unknown, a question."""
     subjects = list(answers.get("subject", [None] * len(answers)))
     return intervals.bootstrap(folds.clusters(list(answers["question"]), subjects), draws, seed)
-
-
-def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
-    """Return the labels [n] in a random order, which the seed decides."""
-    return np.random.default_rng(seed).permutation(z)
 
 
 def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str) -> np.ndarray:
@@ -172,13 +146,14 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     for name, part in scores.groupby("readout", sort=False, observed=True):
         where = f"read-out {name}"
         by_clean_probe: Scores = {}
-        shuffled: np.ndarray | None = None
+        shuffled = None
         for (probe, condition, draw), rows in part.groupby(keys, observed=True):
             s = _matrix(rows, ids, str(condition), where)
             if probe == "clean":
                 by_clean_probe[str(condition), int(str(draw))] = s
             elif probe == "shuffled":
-                shuffled = s
+                labels = _matrix(rows.assign(s=rows["label"]), ids, str(condition), where)
+                shuffled = s, labels[0]
         clean = by_clean_probe["clean", 0]
         fold, choosing = _folds(part, clean, ids, z)
         yield Readout(

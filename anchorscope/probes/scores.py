@@ -7,7 +7,7 @@ only the clean pass. Hidden states are read once, in blocks of layers.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from anchorscope.passes.interventions import REGISTRY
 from anchorscope.probes import fitting
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, Fitted, out_of_fold
-from anchorscope.probes.samples import bootstrap, in_order, mismatch, places, shuffled, sigmoid
+from anchorscope.probes.samples import bootstrap, in_order, mismatch, places, sigmoid
 from anchorscope.storage.progress import Progress
 
 COLUMNS = {
@@ -30,14 +30,12 @@ COLUMNS = {
     "probe": "`clean`, or `shuffled`: fitted to shuffled labels",
     "fold": "the sample's outer fold",
     "stands_for": "answers of the [pool](method.md#pool) that the sample stands for",
-    "c": "inverse penalty",
-    **dict.fromkeys(("t", "offset"), "slope and offset of the calibration"),
+    "label": "label that the probe was fitted to: 0 right, 1 wrong",
     "inner_auc": "AUC on held-out data inside the training fold, which chooses the headline layer",
     "s": "score: the log-odds that the answer is wrong",
     "p": "σ(s), the probability that the answer is wrong",
 }
 """Column of the table → its content."""
-LEARNED = ("t", "offset", "inner_auc")
 
 Condition = tuple[str, int]
 """The name of a condition, and the number of its draw."""
@@ -95,6 +93,10 @@ class CellScores:
                     yield self._scored(readout, condition, probes)
                     progress.update(n)
 
+    @cached_property
+    def _shuffled(self) -> Design | None:
+        return _shuffled_design(self.design)
+
     def _measured(self, readout: str, condition: Condition) -> tuple[np.ndarray, Features]:
         """Return (places, states): the samples' indices in the design, and their hidden states."""
         ids, x = self.activations(readout, *condition)
@@ -112,7 +114,7 @@ class CellScores:
 
     def _fit(self, readout: str, report: Callable[[int], object]) -> _Probes:
         """Fit a read-out's probes. After each block of layers, call `report(its size)`."""
-        design, device, null = self.design, self.device, _shuffled_design(self.design)
+        design, device, null = self.design, self.device, self._shuffled
         places, x = self._measured(readout, CLEAN)
         order = np.argsort(places)
         if (order != np.arange(len(order))).any():
@@ -137,12 +139,13 @@ class CellScores:
     def _clean(self, readout: str, probes: _Probes) -> Iterator[pd.DataFrame]:
         """Yield the tables of the clean pass. Its scores are already in `probes`."""
         places = np.arange(len(self.design.ids))
-        table = partial(_table, readout, CLEAN, self.design, places)
+        table = partial(_table, readout, CLEAN, places)
         if "draws" in probes:
             self.draws.add(readout, CLEAN, places, probes["draws"].s)
-        yield table("clean", probes["clean"].fitted, probes["clean"].s)
-        if null := probes.get("shuffled"):
-            yield table("shuffled", null.fitted, null.s).assign(p=np.float32("nan"))
+        yield table("clean", self.design, probes["clean"])
+        if self._shuffled is not None:
+            null = table("shuffled", self._shuffled, probes["shuffled"])
+            yield null.assign(p=np.float32("nan"))
 
     def _scored(self, readout: str, condition: Condition, probes: _Probes) -> pd.DataFrame:
         """Score the states of a condition with the probes; return the table of scores."""
@@ -159,8 +162,8 @@ class CellScores:
                 )
         if draw_parts:
             self.draws.add(readout, condition, places, np.concatenate(draw_parts))
-        s = np.concatenate(s_parts)
-        return _table(readout, condition, design, places, "clean", clean, s)
+        scored = ScoredProbes(clean, np.concatenate(s_parts))
+        return _table(readout, condition, places, "clean", design, scored)
 
 
 def drawn(answers: pd.DataFrame, design: Design) -> Draws:
@@ -194,7 +197,7 @@ def _shuffled_design(design: Design) -> Design | None:
     """
     if design.settings.scoring != "calibrated":
         return None
-    z = shuffled(design.z, design.settings.seed)
+    z = np.random.default_rng(design.settings.seed).permutation(design.z)
     if any(len(np.unique(z[rows])) < 2 for rows in design.outer):
         log.warning("no probe is fitted to shuffled labels: they leave a fold with one class")
         return None
@@ -205,14 +208,13 @@ def _shuffled_design(design: Design) -> Design | None:
 def _table(
     readout: str,
     condition: Condition,
-    design: Design,
     places: np.ndarray,
     probe: str,
-    fitted: Fitted,
-    s: np.ndarray,
+    design: Design,
+    scored: ScoredProbes,
 ) -> pd.DataFrame:
-    """Return the table of one condition and probe. `s[:, i]` are scores of sample `places[i]`."""
-    fold, s, layers = design.fold[places], s.astype(np.float32), len(s)
+    """Return the table of one condition and probe. `scored.s[:, i]` scores sample `places[i]`."""
+    fold, s, layers = design.fold[places], scored.s.astype(np.float32), len(scored.s)
     each = np.ones(len(design.ids)) if design.stands_for is None else design.stands_for
     stands_for = each[places]
     columns = {
@@ -224,8 +226,8 @@ def _table(
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
         "stands_for": np.tile(stands_for.astype(np.float32), layers),
-        "c": fitted.c[:, fold].ravel(),
-        **{name: getattr(fitted, name)[:, fold].astype(np.float32).ravel() for name in LEARNED},
+        "label": np.tile(design.z[places].astype(np.int8), layers),
+        "inner_auc": scored.fitted.inner_auc[:, fold].astype(np.float32).ravel(),
         "s": s.ravel(),
         "p": sigmoid(s).astype(np.float32).ravel(),
     }

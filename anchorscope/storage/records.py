@@ -20,8 +20,8 @@ SHOW_NUMBERS = frozenset(("picture", "calibration_figure", "methods", "report_pa
 METHOD = dict.fromkeys((
     *MAKE_NUMBERS, "null_world", "table", "experiment_table", "detection_cell", "detector",
 ), 1) | dict.fromkeys((
-    "dataset", "prompts", "answers", "delta_p", "table", "experiment_table", "detection_cell",
-    "detector", "calibration_cell",
+    "dataset", "prompts", "answers", "scores", "delta_p", "table", "experiment_table",
+    "detection_cell", "detector", "calibration_cell",
 ), 2)  # fmt: skip
 """Rule → version of its method, which is one of the rule's parameters.
 

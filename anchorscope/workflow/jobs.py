@@ -93,9 +93,8 @@ def write_scores(
     from anchorscope.passes.activations import read
     from anchorscope.passes.planning import conditions_of
     from anchorscope.probes import fitting, floors, scores, stored
-    from anchorscope.probes.samples import kept
 
-    design = fitting.design(kept(answers), probe)
+    design = fitting.design(answers, probe)
     draws = scores.drawn(answers, design)
     passes = conditions_of(conditions)
     scoring = scores.CellScores(partial(read, folder), design, draws, readouts, passes, device)

@@ -13,7 +13,6 @@ from anchorscope.config.readouts import READOUTS
 from anchorscope.config.shipped import laid_over
 from anchorscope.experiments import registry
 from anchorscope.experiments.registry import RunConfig
-from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 TARGETS = (
@@ -29,13 +28,6 @@ class Study:
 
     root: str  # the folder of its products, apart from prompts and answers
     config: RunConfig
-
-    @property
-    def partner_folds(self) -> list[Any] | None:
-        """Settings of the folds (partners must share a fold), or None if no answers are swapped."""
-        measured, probe = interventions.on(self.config.conditions.model_dump()), self.config.probe
-        has_arms = any(one.role == "arm" for one, _ in measured)
-        return [probe.folds, probe.disjoint] if has_arms else None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from anchorscope.detectors import cell as cells, out_of_fold
 from anchorscope.detectors.registry import METHODS
 from anchorscope.passes import activations
 from anchorscope.probes import fitting
-from anchorscope.probes.samples import kept
 from anchorscope.probes.stored import Stored
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -36,7 +35,7 @@ def measured(load: Callable[..., Any], tmp_path_factory: Any) -> tuple[Path, pd.
 
 def probes_of(folder: Path, answers: pd.DataFrame, settings: fitting.ProbeSettings) -> Stored:
     """The probes of the clean pass."""
-    design = fitting.design(kept(answers), settings)
+    design = fitting.design(answers, settings)
     states = {name: activations.read(folder, name, "clean")[1] for name in READOUTS}
     return Stored.of(design, {name: fitting.fit(x, design) for name, x in states.items()})
 
@@ -71,6 +70,6 @@ def test_rows_are_in_the_order_of_the_folds_and_answers_behind_their_partners_qu
 
 def test_a_read_out_that_was_not_measured_is_named(measured: tuple[Path, pd.DataFrame]) -> None:
     folder, answers = measured
-    probes = Stored.of(fitting.design(kept(answers), SETTINGS), {})
+    probes = Stored.of(fitting.design(answers, SETTINGS), {})
     with pytest.raises(AnchorscopeError, match=r"attn\.final was not measured"):
         cells.read(folder, answers, probes, SETTINGS, "attn/final")

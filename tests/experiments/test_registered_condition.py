@@ -116,6 +116,6 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     mine = curves.query("condition == 'first' and anchor == 'all'")
     assert len(mine) and (mine["n_paired"] == (~few).sum()).all() and (mine["n_blocked"] == 2).all()
     (one,) = analysis.analyses(table, measured, draws=20)
-    quiet = controls.controls(one, table, drawn.ids)
+    quiet = controls.controls(one)
     assert list(quiet) == list(controls.columns())
     assert quiet[["first_flip_share", "first-random_flip_share"]].notna().all(axis=None)

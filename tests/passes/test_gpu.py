@@ -123,6 +123,6 @@ def test_scores_are_the_cpus():
         )
         for device in ("cpu", DEVICE)
     )
-    exact = ["id", "layer", "condition", "probe", "fold", "c", "t"]
+    exact = ["id", "layer", "condition", "probe", "fold", "label"]
     pd.testing.assert_frame_equal(there[exact], here[exact])
     assert np.allclose(there["s"], here["s"], atol=LOGIT)

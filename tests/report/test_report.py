@@ -139,7 +139,7 @@ def _scores(z: np.ndarray, rng: np.random.Generator, signal: bool) -> pd.DataFra
             frame = pd.DataFrame({"id": [f"row-{k:03}" for k in i], "s": s, "fold": i % 3})
             rows.append(frame.assign(layer=layer, condition=condition))
     found = pd.concat(rows, ignore_index=True)
-    fixed = {"readout": "mlp/final", "draw": 0, "probe": "clean", "c": 1.0, "t": 1.0}
+    fixed = {"readout": "mlp/final", "draw": 0, "probe": "clean"}
     return found.assign(p=samples.sigmoid(found["s"].to_numpy()), inner_auc=0.8, **fixed)
 
 

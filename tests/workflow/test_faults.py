@@ -157,7 +157,7 @@ def test_products_of_an_older_method_are_made_again(tiny_run, tmp_path):
         _, _, after = every.partition(f"\nrule {rule}:\n")
         assert f'method=METHOD["{rule}"],' in after.partition("\nrule ")[0]
     text = rules.read_text(encoding="utf-8")
-    rules.write_text(text.replace('METHOD["scores"]', "2"), encoding="utf-8")
+    rules.write_text(text.replace('METHOD["scores"]', "3"), encoding="utf-8")
     planned = clone.planned("tiny").keys()
     assert {"scores", "delta_p", "table", "picture"} <= planned
     assert not planned & {"dataset", "answers", "activations"}

@@ -189,16 +189,6 @@ def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not
     assert "id 2" in str(caught.value.where)
 
 
-@pytest.mark.parametrize("label", [2, -1, None])
-def test_a_label_that_is_none_is_named(label):
-    said, _ = scored()
-    said["label"] = said["label"].astype(object).where(said["id"] != "id 3", label)
-    with pytest.raises(AnchorscopeError, match="neither 0 nor 1") as caught:
-        samples.kept(said)
-    assert "id 3" in str(caught.value.where)
-    assert len(samples.kept(said.assign(dropped=said["id"].where(said["id"] == "id 3", None)))) == 5
-
-
 @pytest.mark.parametrize("kind", ["local", "trained"])
 def test_a_checkpoint_that_changes_during_a_run_is_refused(checkpoint, tmp_path, kind):
     folder = shutil.copytree(checkpoint("llama"), tmp_path / "checkpoint")

@@ -8,12 +8,11 @@ claim rests on it: exact tokens are mostly rare words, and random tokens mostly 
 import numpy as np
 import pandas as pd
 
-from anchorscope.config.readouts import before_answer
 from anchorscope.experiments.analysis import POINTS, Analysis, Columns, Group, Quantity, stacked
 from anchorscope.experiments.columns import interval_of, recurring, with_interval
 from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.passes.interventions import REGISTRY, Intervention, controlled_cuts, of_role
-from anchorscope.probes import intervals, samples
+from anchorscope.probes import intervals
 from anchorscope.probes.bands import Means
 from anchorscope.probes.intervals import auc, ratio
 from anchorscope.probes.samples import Effects, Readout
@@ -56,14 +55,11 @@ def columns() -> dict[str, str]:
     return AUCS | dict.fromkeys(flipping(), FLIPS) | recurring("flip_share", "random_flip_share")
 
 
-def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -> pd.DataFrame:
+def controls(analysis: Analysis) -> pd.DataFrame:
     """Return one row per layer, with the columns `columns()`: AUCs of probes, and shares of flips.
 
-    `scores` hold all read-outs and probes. The function repeats the run's shuffle of the labels. So
-    `analysis` must have the run's seed, and `scored_ids` [n] must be in the run's sample order.
-
     Raises:
-        AnchorscopeError: Scores, answers and floors have different samples.
+        AnchorscopeError: Answers and floors have different samples.
     """
     readout = analysis.readout
     layers = np.arange(len(readout.clean))
@@ -73,8 +69,8 @@ def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -
         "layer": layers,
         "headline": layers == readout.headline,
         **analysis.strength,
-        **_other_aucs(analysis, scored_ids),
-        "prompt_end_auc": _before_the_answer(analysis, scores),
+        **_other_aucs(analysis),
+        "prompt_end_auc": _before_the_answer(analysis),
         **{
             column: _share(readout.effects[one.name])
             for column, one in flipping().items()
@@ -84,34 +80,22 @@ def controls(analysis: Analysis, scores: pd.DataFrame, scored_ids: np.ndarray) -
     return pd.DataFrame(values)[list(columns())]
 
 
-def _other_aucs(analysis: Analysis, scored_ids: np.ndarray) -> Columns:
+def _other_aucs(analysis: Analysis) -> Columns:
     """Compute the columns `auc_knockout` and `auc_shuffled`, if they were measured."""
     readout, columns = analysis.readout, dict[str, object]()
     if knockout := readout.effects.get("knockout"):
         columns["auc_knockout"] = [auc(layer, analysis.z) for layer in knockout.s[0]]
     if readout.shuffled is not None:
-        aucs = analysis.drawn.aucs(readout.shuffled, _shuffled(analysis, scored_ids))
+        aucs = analysis.drawn.aucs(*readout.shuffled)
         columns |= intervals.estimate("auc_shuffled", aucs, analysis.level)
     return columns
 
 
-def _shuffled(analysis: Analysis, scored_ids: np.ndarray) -> np.ndarray:
-    """Return the shuffled labels to which the probe `shuffled` was fitted, int64 [n]."""
-    where = f"read-out {analysis.readout.name}"
-    rows = samples.places(analysis.answers["id"], scored_ids, where)
-    labels = np.empty(len(rows), dtype=np.int64)
-    labels[rows] = samples.shuffled(analysis.z[rows], analysis.drawn.seed)
-    return labels
-
-
-def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> list[float] | float:
+def _before_the_answer(analysis: Analysis) -> list[float] | float:
     """Return the AUCs of the probe at `prompt_end`, [layers]; NaN if not measured."""
-    readout = analysis.readout
-    clean = (scores["condition"] == "clean") & (scores["probe"] == "clean")
-    rows = scores[clean & (scores["readout"] == before_answer(readout.name))]
-    if rows.empty or readout.position == "prompt_end":
+    before = analysis.before
+    if before is None or before.name == analysis.readout.name:
         return np.nan
-    before = next(samples.readouts(rows, analysis.answers))
     return [auc(layer, analysis.z) for layer in before.clean]
 
 
