@@ -10,7 +10,7 @@ import pandas as pd
 from anchorscope.experiments.columns import recurring, with_interval
 from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples, strength
-from anchorscope.probes.intervals import auc
+from anchorscope.probes.intervals import Estimate, auc
 from anchorscope.probes.samples import Readout
 from anchorscope.questions import world
 from anchorscope.questions.fields import UNSEEN
@@ -101,7 +101,7 @@ def cell(
                 "random_flip_share": intervals.mean_known(random_flip[:, row], -1),
                 "sensitivity": intervals.mean_known(flip[:, q], -1),
                 "specificity": 1 - intervals.mean_known(flip[:, a], -1),
-                **intervals.estimate("pathway_auc", compared, level),
+                **Estimate.of_draws(compared, level).columns("pathway_auc"),
             }
             frames.append(pd.DataFrame(here | rows))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]

@@ -15,8 +15,8 @@ from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.experiments.products import PER_SAMPLE_COLUMNS
 from anchorscope.experiments.tables import rows_where
-from anchorscope.probes import intervals, samples
-from anchorscope.probes.intervals import ClusterDraws
+from anchorscope.probes import samples
+from anchorscope.probes.intervals import ClusterDraws, Estimate
 from anchorscope.questions import world
 from validation import requirements
 from validation.calibration import DEFAULT_READOUT
@@ -138,9 +138,9 @@ def _by_truth(
     return {
         "n_q": int(q.sum()),
         "n_a": int(a.sum()),
-        **intervals.estimate("auc", aucs, level),
+        **Estimate.of_draws(aucs, level).columns("auc"),
         "control_auc": of_control[0],
-        **intervals.estimate("auc_gain", aucs - of_control, level),
+        **Estimate.of_draws(aucs - of_control, level).columns("auc_gain"),
         **by_kind.reindex([*world.SCORED_KINDS]),
     }
 

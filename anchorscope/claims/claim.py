@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anchorscope.claims.estimates import Answers, Estimate
+from anchorscope.claims.estimates import Answers
 from anchorscope.passes.partners import LEAST_PAIRS
+from anchorscope.probes.intervals import Estimate
+from anchorscope.probes.strength import Gain
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
 """Verdicts. `by design`: a claim that could not fail, or that could not hold."""
@@ -19,16 +21,6 @@ OWN, GOLD = "clean", "gold"
 """Arms in which nothing is blocked: `OWN` with the model's answers, `GOLD` with gold answers."""
 Groups = Mapping[str, Mapping[str, Answers]]
 """Side (`right` or `wrong` answers) → arm → the scored answers of the pairs on this side."""
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A gain in AUC of a probe over other predictions of the same labels."""
-
-    estimate: Estimate
-    over: str  # the prediction that the probe exceeds least clearly
-    n: int  # samples
-    clusters: float  # clusters of samples
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from anchorscope.claims.estimates import ANSWER, PAIR, Answers, Estimate, Pairs
-from anchorscope.probes.intervals import ratio
+from anchorscope.claims.estimates import ANSWER, PAIR, Answers, Pairs
+from anchorscope.probes.intervals import Estimate, ratio
 
 LEAST_PART = 0.2
 """The claim `through_eq` requires that blocking takes more than this share of λP."""

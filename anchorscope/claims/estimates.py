@@ -10,13 +10,12 @@ Pairs that share a subject or answer are dependent. `Pairs` accounts for this in
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from anchorscope.probes.intervals import by_t, ratio
+from anchorscope.probes.intervals import Estimate, ratio
 
 MEAN, QUESTION, ANSWER, PAIR = (
     np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 4
@@ -26,27 +25,11 @@ ROUNDING = 1e-4
 in logits."""
 HALF = 0.5
 """The swap share of a score that is an increasing curve of a question part and an answer part."""
-UNKNOWN: Any = np.nan
 
 
 def term(which: np.ndarray, four: np.ndarray) -> np.ndarray:
     """Return a term of the scores `four` [4, ...]. `which` is one of `MEAN` to `PAIR`."""
     return np.tensordot(which, four, 1)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Statistics with intervals by Student's t. All fields are float64 [...], NaN if unknown.
-
-    `p` tests the null hypothesis "not above 0". It is twice the one-sided p, but never above 1. It
-    is below .05 if the interval of level .95 lies above 0.
-    """
-
-    value: np.ndarray = UNKNOWN
-    error: np.ndarray = UNKNOWN  # standard error
-    low: np.ndarray = UNKNOWN
-    high: np.ndarray = UNKNOWN
-    p: np.ndarray = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -112,8 +95,7 @@ class Pairs:
             whole = variance + trained
             freedom = whole**2 / (variance**2 / freedom + trained**2 / (len(refits) - 1))
             variance = whole
-        error = np.sqrt(variance)
-        return Estimate(value, error, *by_t(value, error, freedom, self.level))
+        return Estimate.by_t(value, np.sqrt(variance), freedom, self.level, self.n)
 
 
 def _sharing(*ids: np.ndarray) -> sparse.csr_array:

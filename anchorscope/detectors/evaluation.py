@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.probes import intervals, samples
-from anchorscope.probes.intervals import ratio
+from anchorscope.probes.intervals import Estimate, ratio
 from anchorscope.probes.samples import sigmoid
 
 REFERENCES = ("probe", "text", "output", "question", "answer", "response", "before")
@@ -87,12 +87,11 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
     frames = []
     for detector, counted in has.items():
         values = of(detector, counted.tobytes())
-        columns = {"estimate": values[0], **intervals.ends("ci", values[1:], level)}
+        columns = Estimate.of_draws(values, level).columns("estimate", "ci")
         for other in has.keys() & {*REFERENCES} - {detector}:
             both = (counted & has[other]).tobytes()
-            columns |= intervals.estimate(
-                f"vs_{other}", of(detector, both) - of(other, both), level
-            )
+            difference = of(detector, both) - of(other, both)
+            columns |= Estimate.of_draws(difference, level).columns(f"vs_{other}")
         columns |= {
             "detector": detector,
             "metric": METRICS,

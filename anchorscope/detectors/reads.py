@@ -16,6 +16,7 @@ from anchorscope.experiments.analysis import Analysis, analyses
 from anchorscope.experiments.crossing import table as crossing
 from anchorscope.experiments.crossing.swapped import Swapped
 from anchorscope.probes import intervals
+from anchorscope.probes.intervals import Estimate
 
 ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")
 """Quantities of `crossing` that are reported with their intervals."""
@@ -54,20 +55,19 @@ def table(
     facts = pd.DataFrame(made).assign(detector=detectors, **Pair.of(readout)._asdict())
     facts["n_unlike"] = int(crossing.unlike(pairs).sum())
     facts["source"] = analysis.answers["partner_source"].iloc[0]
-    return facts.assign(**_shares(groups, pairs, analysis))[list(COLUMNS)]
+    return facts.assign(**_shares(groups, pairs, analysis, seed))[list(COLUMNS)]
 
 
 def _row(
-    groups: Groups, estimated: Sequence[crossing.QuantityRow], number: int, level: float
+    groups: Groups, estimated: Sequence[crossing.Quantity], number: int, level: float
 ) -> dict[str, object]:
     """Return the pair terms and claims of one detector."""
     row: dict[str, object] = {}
-    for quantity, one, n in estimated:
+    for quantity, one in estimated:
         if quantity in ESTIMATES:
-            for end, values in (("", one.value), ("_low", one.low), ("_high", one.high)):
-                row[f"{quantity}{end}"] = values[number]
+            row |= {name: values[number] for name, values in one.columns(quantity).items()}
             if quantity in ("pair_right", "pair_wrong"):
-                row[quantity.replace("pair", "n")] = n
+                row[quantity.replace("pair", "n")] = one.n
     answers = {side: {OWN: of[OWN].at(number)} for side, of in groups.items()}
     for name in JUDGED:
         claim, judged = CLAIMS[name], CLAIMS[name].judge(Evidence(level, answers=answers))
@@ -96,7 +96,7 @@ def _analysis(
     return analysis
 
 
-def _shares(groups: Groups, pairs: Swapped, analysis: Analysis) -> dict[str, np.ndarray]:
+def _shares(groups: Groups, pairs: Swapped, analysis: Analysis, seed: int) -> dict[str, np.ndarray]:
     """Return the columns of each term's share and of its interval, float64 [detectors]."""
     right = groups["right"][OWN]
     squares = np.stack([right.term(which)[0] ** 2 for which in crossing.TERMS.values()])
@@ -104,11 +104,11 @@ def _shares(groups: Groups, pairs: Swapped, analysis: Analysis) -> dict[str, np.
     drawn = np.full_like(whole, np.nan)
     if squares.shape[-1]:
         among = np.unique(pairs.clusters[pairs.right], return_inverse=True)[1]
-        draws = intervals.bootstrap(among, len(analysis.drawn.weights), analysis.drawn.seed)
+        draws = intervals.bootstrap(among, len(analysis.drawn.weights), seed)
         drawn = draws.totals(squares)
     every = np.concatenate([whole, drawn])
     shares = intervals.ratio(every, every.sum(1, keepdims=True))
     columns: dict[str, np.ndarray] = {}
     for number, name in enumerate(crossing.TERMS):
-        columns |= intervals.estimate(f"share_{name}", shares[:, number], analysis.level)
+        columns |= Estimate.of_draws(shares[:, number], analysis.level).columns(f"share_{name}")
     return columns

@@ -19,6 +19,7 @@ from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe, text
 from anchorscope.experiments.analysis import stacked
 from anchorscope.probes import intervals, samples
+from anchorscope.probes.intervals import Estimate
 
 PREDICTORS = ("states", "text", "score")
 """Predictors of the pathway. `states`: clean states of one layer. `text`: question and response.
@@ -106,7 +107,7 @@ def table(
     clusters = min(int(drawn.clusters_in(flips == one)) for one in (0, 1))
     columns = {
         "predictor": PREDICTORS,
-        **intervals.estimate("auc", aucs, bootstrap.level),
+        **Estimate.of_draws(aucs, bootstrap.level).columns("auc"),
         "n": len(flips),
         "n_flips": int(flips.sum()),
         "n_clusters": clusters,
@@ -114,6 +115,8 @@ def table(
         **Pair.of(readout)._asdict(),
     }
     for number, name in enumerate(PREDICTORS[1:], start=1):
-        gains = intervals.estimate(f"vs_{name}", aucs[:, 0] - aucs[:, number], bootstrap.level)
-        columns |= {column: [gain, np.nan, np.nan] for column, gain in gains.items()}
+        gain = Estimate.of_draws(aucs[:, 0] - aucs[:, number], bootstrap.level)
+        columns |= {
+            column: [one, np.nan, np.nan] for column, one in gain.columns(f"vs_{name}").items()
+        }
     return pd.DataFrame(columns)[list(COLUMNS)]

@@ -1,7 +1,7 @@
 """Build the rows of experiments' tables: means over groups of samples, with intervals."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,25 +9,17 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.probes import bands, intervals, samples, strength
-from anchorscope.probes.bands import ANY, Draws, Means, Spread
+from anchorscope.probes.bands import Draws, Means
 from anchorscope.probes.fitting import stood_for
-from anchorscope.probes.intervals import ClusterDraws
+from anchorscope.probes.intervals import ClusterDraws, Estimate
 from anchorscope.probes.samples import Readout
-from anchorscope.probes.strength import Again, Strength, of_scores
+from anchorscope.probes.strength import Gain, Predictions
 
 SHARE, POINTS = (0.0, 1.0), (-100.0, 100.0)
 """`SHARE`: bounds of a share. `POINTS`: bounds of ΔP or another difference in percentage points."""
+PROMPT_END = "the probe at the prompt's end"
 Columns = dict[str, Any]
 """Column → an array [layers], or a single value for all layers."""
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A mean over samples with an interval."""
-
-    means: Means
-    ends: str  # prefix of the interval's columns
-    bounds: tuple[float, float] = ANY  # range of one sample's value, and so of the interval
 
 
 @dataclass(frozen=True)
@@ -37,9 +29,11 @@ class Group:
     columns: Columns  # names and facts of the group
     members: np.ndarray  # its samples, for each way to form the group, bool [ways, layers, n]
     support: np.ndarray  # samples whose number decides `thin`, bool [ways, layers, n]
-    quantities: Mapping[str, Quantity]  # column → mean over some of the members
+    quantities: Mapping[str, Means]  # column → mean over some of the members
     averages: Mapping[str, Means] = field(default_factory=dict)  # means without an interval
     ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # column → part, whole
+    # column → prefix of its interval's columns, if it is not the column's name
+    ends: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,64 +62,68 @@ class Analysis:
         return stood_for(self.answers)
 
     @cached_property
-    def strength(self) -> Strength:
-        """Strength of the probe by layer."""
-        return self._strength(lambda readout: readout.clean)
+    def strength(self) -> Columns:
+        """Strength of the probe by layer, see `strength.by_layer`."""
+        return strength.by_layer(self._predictions(lambda readout: readout.clean), self.level)
 
     @cached_property
-    def cell_strength(self) -> Strength:
-        """Strength of the read-out as a whole, with each sample scored at its own fold's layer.
+    def over_text(self) -> Gain:
+        """Gain of the read-out as a whole over 0.6 and the text models.
 
-        No sample helps to choose the layer that scores it. `signal` is true if `margin_p` is below
-        1 - `level`: the AUC is significantly above .6 and above each applicable text model's.
+        Each sample is scored at its own fold's layer, which it did not help to choose.
         """
-        found = self._strength(lambda readout: readout.own[None])
-        return {**found, "signal": found["margin_p"] < 1 - self.level}
+        of_cell = self._predictions(lambda readout: readout.own[None])
+        return strength.over_text(of_cell, self.level)
+
+    @property
+    def signal(self) -> bool:
+        """Whether the AUC is significantly above .6 and above each applicable text model's."""
+        return bool(self.over_text.estimate.p < 1 - self.level)
 
     @cached_property
-    def over_prompt(self) -> Strength | None:
-        """The columns of `strength.margin`, [1], over the probe at the prompt's end, if measured.
+    def over_prompt(self) -> Gain | None:
+        """Gain over the probe at the prompt's end, if measured.
 
         Both probes score each sample at the layer that its own fold chose for them.
         """
         if self.before is None or self.before.name == self.readout.name:
             return None
-        own, name = self.readout.own[None], self.before.name
-        ours, theirs, refits = self._refitted(self.readout), self._refitted(self.before), None
-        if ours and theirs:
-            refits = Again(ours[0], ours[1][:, None], {name: theirs[1]})
-        gains = strength.excess(own, {name: self.before.own}, self.z, self.drawn, refits)
-        return strength.margin(gains, ["the probe at the prompt's end"], self.drawn, self.level)
-
-    def _refitted(self, readout: Readout) -> tuple[ClusterDraws, np.ndarray] | None:
-        """Return the draws of refits, and each refit's scores `own`, [draws, n]; None if none."""
-        refits = self.refits and self.refits.refits(readout, self.answers, ())
-        if not refits or not len(refits[0].weights):
-            return None
-        return refits[0], np.stack([one.own for one in refits[1]])
-
-    def _strength(self, scores: Callable[[Readout], np.ndarray]) -> Strength:
-        """Compute the strength of a probe whose scores are `scores(readout)`, [layers, n]."""
-        return of_scores(
-            scores(self.readout),
-            self.readout.position,
-            self.answers,
-            self.floors,
-            self.drawn,
-            self.level,
-            self._again(scores),
+        both = [self.versions(one) for one in (self.readout, self.before)]
+        refits = min(map(len, both))
+        ours, theirs = (np.stack([one.own for one in of[:refits]]) for of in both)
+        of = Predictions(
+            ours[:, None], {self.before.name: theirs}, self.z, self.drawn, self.learned_from
         )
+        return strength.margin(of.gains()[..., 0], [PROMPT_END], of, self.level)
 
-    def _again(self, scores: Callable[[Readout], np.ndarray]) -> Again | None:
-        """Return the scores of refitted probes and refitted floors; None unless both exist."""
-        if self.refits is None or self.floors is None or not self.refits.floors:
-            return None
-        refits = self.refits.refits(self.readout, self.answers, ())
-        if refits is None:
-            return None
-        learned_from, readouts = refits
-        s = np.stack([scores(readout) for readout in readouts])
-        return Again(learned_from, s, self.refits.of_floors(self.answers))
+    @cached_property
+    def learned_from(self) -> ClusterDraws | None:
+        """The draws that probes were refitted to; None if there are none."""
+        return self.refits.learned_from(self.answers) if self.refits else None
+
+    def versions(self, readout: Readout, conditions: Collection[str] = ()) -> list[Readout]:
+        """Return the read-out, then a copy for each refit, see `Draws.refits`."""
+        if not self.refits:
+            return [readout]
+        return [readout, *self.refits.refits(readout, self.answers, conditions)]
+
+    def _predictions(self, scores: Callable[[Readout], np.ndarray]) -> Predictions:
+        """Return the scores `scores(readout)` [layers, n], and those of the text models.
+
+        Refits are left out unless there are both, refitted probes and refitted text models.
+        """
+        fitted = {} if self.floors is None else strength.scores(self.floors, self.answers)
+        again = self.refits.of_floors(self.answers) if fitted and self.refits else {}
+        versions = self.versions(self.readout) if again else [self.readout]
+        of_refits = again if len(versions) > 1 else {}
+        texts = {name: np.stack([s, *of_refits.get(name, ())]) for name, s in fitted.items()}
+        return Predictions(
+            np.stack([scores(one) for one in versions]),
+            strength.applying(self.readout.position, texts),
+            self.z,
+            self.drawn,
+            self.learned_from,
+        )
 
     def table(
         self,
@@ -139,24 +137,19 @@ class Analysis:
         with the read-out as scored by that refit. `refitted` lists the conditions that `groups`
         needs from refits. If it is empty, intervals hold the probes fixed.
         """
-        refits = None
-        if self.refits is not None and refitted:
-            refits = self.refits.refits(self.readout, self.answers, refitted)
-        as_fitted = groups(self.readout)
-
-        def means(readout: Readout) -> list[Means]:
-            formed = as_fitted if readout is self.readout else groups(readout)
-            return [one.means for group in formed for one in group.quantities.values()]
-
-        spreads = iter(bands.spreads(means, self.readout, self.drawn, refits))
+        versions = self.versions(self.readout, refitted) if refitted else [self.readout]
         frames = []
-        for group in as_fitted:
-            of_group = {name: next(spreads) for name in group.quantities}
-            frames.append(pd.DataFrame(self._columns(group, of_group))[list(columns)])
+        for of_group in zip(*map(groups, versions), strict=True):
+            frames.append(pd.DataFrame(self._columns(of_group))[list(columns)])
         return stacked(frames, columns)
 
-    def _columns(self, group: Group, spreads: Mapping[str, Spread]) -> Columns:
-        """Return all columns of a group; a table keeps some of them."""
+    def _columns(self, versions: Sequence[Group]) -> Columns:
+        """Return all columns of a group, given by the probes, then by each refit.
+
+        A table keeps some of the columns.
+        """
+        group = versions[0]
+        values, factors = self._widened(versions)
         layers, n = np.arange(len(self.readout.clean)), count(group.members)
         n_clusters = _mean_of_ways(self.drawn.clusters_in(group.members))
         supporting = _mean_of_ways(self.drawn.clusters_in(group.support))
@@ -168,19 +161,31 @@ class Analysis:
             "n": n,
             "n_clusters": n_clusters,
             "thin": intervals.thin(count(group.support), supporting, self),
-            "inflation": next(iter(spreads.values())).inflation,
+            "inflation": next(iter(factors.values())),
         }
-        for name, quantity in group.quantities.items():
-            ends = spreads[name].interval(self.level, quantity.bounds)
-            low, high = np.where(n == 0, np.nan, ends)
-            rows |= {name: spreads[name].estimate}
-            rows |= {f"{quantity.ends}_low": low, f"{quantity.ends}_high": high}
-        for name, both in group.ratios.items():
-            part, whole = (spreads[one] for one in both)
-            rows |= {name: intervals.ratio(part.estimate, whole.estimate)}
-            replicates = intervals.ratio(part.replicates, whole.replicates)
-            rows |= intervals.ends(name, replicates, self.level)
-        return rows | {name: means.estimate() for name, means in group.averages.items()}
+        for name, means in group.quantities.items():
+            found = means.estimate(values[name], self.drawn, self.level)
+            low, high = np.where(n == 0, np.nan, (found.low, found.high))
+            rows |= replace(found, low=low, high=high).columns(name, group.ends.get(name, ""))
+        for name, (part, whole) in group.ratios.items():
+            of_draws = intervals.ratio(values[part], values[whole])
+            rows |= Estimate.of_draws(of_draws, self.level).columns(name)
+        return rows | {name: means.mean() for name, means in group.averages.items()}
+
+    def _widened(
+        self, versions: Sequence[Group]
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return the values and the factor of each quantity of a group, see `bands.widened`."""
+        values, factors = dict[str, np.ndarray](), dict[str, np.ndarray]()
+        for name, fitted in versions[0].quantities.items():
+            values[name], factors[name] = bands.widened(
+                fitted.mean(),
+                Means.replicates,
+                [one.quantities[name] for one in versions],
+                self.drawn,
+                self.learned_from,
+            )
+        return values, factors
 
 
 def analyses(

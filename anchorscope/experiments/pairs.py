@@ -7,15 +7,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import (
-    SHARE,
-    Analysis,
-    Group,
-    Quantity,
-    anchored,
-    count,
-    stacked,
-)
+from anchorscope.experiments.analysis import SHARE, Analysis, Group, anchored, count, stacked
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.probes.bands import ANY, Means
@@ -84,7 +76,7 @@ def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
     bounds = {"contrast": (-1.0, 1.0)}
     bounds |= dict.fromkeys(("delta_p", "random_delta_p", "delta_p_contrast"), ANY)
     quantities = {
-        column: Quantity(Means(values[None], counted), column, bounds.get(column, SHARE))
+        column: Means(values[None], counted, bounds=bounds.get(column, SHARE))
         for column, values in arm.values.items()
     }
     return Group(key | {"n_paired": count(counted)}, members, counted, quantities)

@@ -8,24 +8,24 @@ b with fixed probes. The *inflation* a / b, at least 1, stretches the interval a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.passes import interventions
 from anchorscope.probes import intervals
-from anchorscope.probes.intervals import ClusterDraws
+from anchorscope.probes.intervals import ClusterDraws, Estimate
 from anchorscope.probes.samples import Readout, places
 from anchorscope.storage.files import read_arrays, write_arrays
 
 ANY = (-np.inf, np.inf)  # bounds of an unbounded quantity
 OF_FLOOR = "floor/"  # prefix of the names of arrays with floors' scores in the file of draws
-Refits = tuple[ClusterDraws, Iterable[Readout]]
-"""(draws, read-outs). Read-out k holds the scores by the probes that were refitted to draw k."""
+Version = TypeVar("Version")
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,15 @@ class Draws:
         floors = {f"{OF_FLOOR}{name}": s for name, s in self.floors.items()}
         write_arrays(path, self.ids, {"weights": self.weights, **self.scores, **floors})
 
+    def learned_from(self, answers: pd.DataFrame) -> ClusterDraws:
+        """Return the draws, with each of the `answers` as a cluster. Errors: see `refits`."""
+        rows = places(self.ids, answers["id"], "refitted probes")
+        return ClusterDraws(np.arange(len(rows)), self.weights[:, rows].astype(np.float64))
+
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
-    ) -> Refits | None:
-        """Return (draws, copies), a copy of `readout` per draw; None if it has no refitted probes.
+    ) -> list[Readout]:
+        """Return a copy of `readout` per draw; none if it has no refitted probes.
 
         In copy k, all scores except `shuffled` come from probes refitted to draw k. A copy has the
         effects of the measured `conditions`. `answers` are as `samples.in_order` returns them.
@@ -87,11 +92,8 @@ class Draws:
             scored, condition, draw = key.rsplit("/", 2)
             if scored == readout.name and condition in wanted:
                 scores[condition, int(draw)] = s[..., rows].astype(np.float64)
-        if not scores:
-            return None
-        of_draws = ({key: s[number] for key, s in scores.items()} for number in range(len(self)))
-        weights = self.weights[:, rows].astype(np.float64)
-        return ClusterDraws(np.arange(len(rows)), weights), map(readout.seen_by, of_draws)
+        of_draws = range(len(self)) if scores else ()
+        return [readout.seen_by({key: s[k] for key, s in scores.items()}) for k in of_draws]
 
     def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
         """Return {floor: scores by refitted models}, float64 [draws, n]. Errors: see `refits`."""
@@ -107,44 +109,30 @@ class Means:
     members: np.ndarray  # which samples each way puts into the group, bool [ways, layers, n]
     placements: int = 1  # draws of the random control among the ways, see `of_placements`
     weights: np.ndarray | None = None  # weight of each sample, float64 [n]; None: equal weights
+    bounds: tuple[float, float] = ANY  # range of one sample's value, and so of the interval
 
     @property
     def counted(self) -> np.ndarray:
         """The members, each as often as its weight says, [ways, layers, n]."""
         return self.members if self.weights is None else self.members * self.weights
 
-    def estimate(self) -> np.ndarray:
+    def mean(self) -> np.ndarray:
         """Return the means, [layers]; NaN where the group is empty."""
         sums = (self.counted * np.where(self.members, self.values, 0.0)).sum(-1)
         return intervals.mean_known(intervals.ratio(sums, self.counted.sum(-1)), axis=0)
 
-    def replicates(self, drawn: ClusterDraws, placements: int = 1) -> np.ndarray:
+    def replicates(self, drawn: ClusterDraws) -> np.ndarray:
         """Return each bootstrap draw's means, [draws, layers]; see `ClusterDraws.of_placements`."""
         each = drawn.means(self.values, self.members, self.weights)
-        return drawn.of_placements(each, placements)
+        return drawn.of_placements(each, self.placements)
 
-    def clusters(self, drawn: ClusterDraws) -> np.ndarray:
-        """Return float64 [layers]: effective number of clusters, averaged over ways of grouping."""
-        return effective_clusters(drawn.sums(self.members)).mean(0)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A quantity by layer, and its spread over bootstrap draws."""
-
-    estimate: np.ndarray  # [layers]
-    replicates: np.ndarray  # its values in the draws, stretched about the estimate, [draws, layers]
-    inflation: np.ndarray  # factor of the stretching, at least 1, [layers]
-    clusters: np.ndarray  # effective number of clusters of the group, [layers]
-
-    def interval(
-        self, level: float, bounds: tuple[float, float] = ANY
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pointwise interval's ends, [layers] each; a sample's value is in `bounds`."""
-        ends = intervals.percentile(self.replicates, level)
-        low, high = np.clip(with_edges(*ends, self.clusters, level, bounds), *bounds)
-        blank = np.isnan(self.estimate)
-        return np.where(blank, np.nan, low), np.where(blank, np.nan, high)
+    def estimate(self, values: np.ndarray, drawn: ClusterDraws, level: float) -> Estimate:
+        """Return the estimate of the means, given their `values` [1 + draws, layers] in `drawn`."""
+        found = Estimate.of_draws(values, level)
+        clusters = effective_clusters(drawn.sums(self.members)).mean(0)
+        ends = with_edges(found.low, found.high, clusters, level, self.bounds)
+        low, high = np.where(np.isnan(found.value), np.nan, np.clip(ends, *self.bounds))
+        return replace(found, low=low, high=high)
 
 
 def effective_clusters(sizes: np.ndarray) -> np.ndarray:
@@ -183,35 +171,25 @@ def with_edges(
     return np.where(flat, wider_low, low), np.where(flat, wider_high, high)
 
 
-def spreads(
-    measure: Callable[[Readout], Sequence[Means]],
-    readout: Readout,
+def widened(
+    value: np.ndarray,
+    replicates: Callable[[Version, ClusterDraws], np.ndarray],
+    versions: Sequence[Version],
     drawn: ClusterDraws,
-    refits: Refits | None = None,
-) -> list[Spread]:
-    """Return the spread of each quantity that `measure` computes from a read-out.
+    learned_from: ClusterDraws | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (values, factor): a statistic in all draws, stretched by the variance of refits.
 
-    With `refits`, the quantities are also measured with each draw's probes, and the intervals are
-    stretched. `measure` must return the same quantities, in the same order, for every read-out.
+    `value` [...] is the statistic over all samples, and `replicates(version, draws)` its values
+    [draws, ...]. The first of the `versions` comes from the probes, and each other one from the
+    probes refitted to a draw of `learned_from`. `values` are [1 + draws, ...], first `value`.
     """
-    quantities = measure(readout)
-    if not quantities:
-        return []
-    factors = np.ones((len(quantities), len(readout.clean)))
-    if refits is not None:
-        learned_from, readouts = refits
-        fixed = np.stack([means.replicates(learned_from) for means in quantities], axis=1)
-        learned_anew = []
-        for weights, again in zip(learned_from.weights, readouts, strict=True):
-            one_draw = replace(learned_from, weights=weights[None])
-            learned_anew.append([means.replicates(one_draw)[0] for means in measure(again)])
-        factors = inflation(fixed, np.array(learned_anew))
-    spreads = []
-    for means, factor in zip(quantities, factors, strict=True):
-        estimate, replicates = means.estimate(), means.replicates(drawn, means.placements)
-        stretched = estimate + factor * (replicates - estimate)
-        spreads.append(Spread(estimate, stretched, factor, means.clusters(drawn)))
-    return spreads
+    found, factor = replicates(versions[0], drawn), np.ones(value.shape)
+    if len(versions) > 1 and learned_from is not None:
+        each = [replace(learned_from, weights=one[None]) for one in learned_from.weights]
+        anew = [replicates(*one)[0] for one in zip(versions[1:], each, strict=True)]
+        factor = inflation(replicates(versions[0], learned_from), np.array(anew))
+    return np.concatenate([value[None], value + factor * (found - value)]), factor
 
 
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:

@@ -9,12 +9,47 @@ from scipy.special import stdtr, stdtrit
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """Statistics with their intervals, float64 [...] each, NaN if unknown.
+
+    `p` tests the null hypothesis "not above 0". It is twice the one-sided p, but never above 1. It
+    is below .05 if the interval of level .95 lies above 0.
+    """
+
+    value: Any = np.nan
+    error: Any = np.nan  # standard error
+    low: Any = np.nan
+    high: Any = np.nan
+    p: Any = np.nan
+    n: int = 0  # samples or pairs, if counted
+
+    @classmethod
+    def by_t(cls, value: Any, error: Any, freedom: Any, level: float, n: int = 0) -> "Estimate":
+        """Return the estimate by Student's t with `freedom` degrees of freedom."""
+        width = error * stdtrit(freedom, (1 + level) / 2)
+        p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
+        return cls(value, error, value - width, value + width, p, n)
+
+    @classmethod
+    def of_draws(cls, values: np.ndarray, level: float) -> "Estimate":
+        """Return the percentile interval of `values` [1 + draws, ...], see `percentile`."""
+        low, high = percentile(values[1:], level)
+        return cls(values[0], low=low, high=high)
+
+    def columns(self, name: str, ends: str = "") -> dict[str, Any]:
+        """Return the columns `name`, `<ends>_low` and `<ends>_high`. `ends` defaults to `name`."""
+        ends = ends or name
+        return {name: self.value, f"{ends}_low": self.low, f"{ends}_high": self.high}
+
+
+@dataclass(frozen=True)
 class ClusterDraws:
     """Bootstrap draws of clusters. All statistics use the same draws, so differences are paired."""
 
     clusters: np.ndarray  # cluster of each sample, numbered from 0, int64 [n]
     weights: np.ndarray  # how often each cluster was drawn, float64 [draws, clusters]
-    seed: int = 0  # seed for resampling the random control's draws
+    # seed for resampling the random control's draws; None: they are not resampled
+    seed: int | None = None
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Return [..., clusters]: the sum of `values` [..., n] over each cluster."""
@@ -51,7 +86,7 @@ class ClusterDraws:
         The random control chose tokens `placements` times. Ways use these choices in turn:
         with two choices, four ways use 0, 1, 0, 1. Each bootstrap draw resamples the choices, too.
         """
-        if placements == 1:
+        if placements == 1 or self.seed is None:
             return mean_known(each, 1)
         equal = np.full(placements, 1 / placements)
         generator = np.random.default_rng(self.seed)
@@ -115,27 +150,6 @@ def thin_class(z: np.ndarray, counted: np.ndarray, drawn: ClusterDraws, least: A
     """
     classes = [counted & (z == one) for one in (0, 1)]
     return any(bool(thin(some.sum(), drawn.clusters_in(some), least)) for some in classes)
-
-
-def estimate(name: str, values: np.ndarray, level: float) -> dict[str, Any]:
-    """Return column `name`, which is `values[0]`, and its `ends` over the draws `values[1:]`."""
-    return {name: values[0], **ends(name, values[1:], level)}
-
-
-def ends(name: str, replicates: np.ndarray, level: float) -> dict[str, Any]:
-    """Return the columns `<name>_low` and `<name>_high`, see `percentile`."""
-    low, high = percentile(replicates, level)
-    return {f"{name}_low": low, f"{name}_high": high}
-
-
-def by_t(value: Any, error: Any, freedom: Any, level: float) -> tuple[Any, Any, Any]:
-    """Return (low, high, p) by Student's t with `freedom` degrees of freedom.
-
-    `p` tests the null hypothesis "not above 0". It is twice the one-sided p, but never above 1.
-    """
-    width = error * stdtrit(freedom, (1 + level) / 2)
-    p = np.minimum(1.0, 2 * stdtr(freedom, -value / error))
-    return value - width, value + width, p
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.probes import bands, intervals, samples
-from anchorscope.probes.intervals import ClusterDraws
+from anchorscope.probes.intervals import ClusterDraws, Estimate
 
 LEAST_AUC, CHANCE = 0.6, 0.5
 """A probe predicts if its AUC is surely above the first. AUCs to beat count as at least the second,
@@ -33,122 +33,99 @@ FLOORS: Mapping[str, tuple[tuple[str, str], ...]] = {
 """
 APPLY = {"prompt_end": ("question",)}
 """Position → floors that apply there. At all other positions, all floors apply."""
-Strength = Mapping[str, np.ndarray]
-"""Column → values, [layers], see `of_scores`."""
 
 
 @dataclass(frozen=True)
-class Again:
-    """Out-of-fold scores of the probes and floors refitted to each bootstrap draw."""
+class Gain:
+    """A gain in AUC of a probe over other predictions of the same labels."""
 
+    estimate: Estimate  # by Student's t over clusters, with the bootstrap's error
+    over: str  # the prediction that the probe exceeds least clearly
+    n: int  # samples
+    clusters: float  # clusters of samples
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Scores of a probe, and of the text models that apply to it, by models as fitted and refits.
+
+    The axis [1 + refits] holds the models as fitted first, then those refitted to each draw.
+    """
+
+    s: np.ndarray  # of the probe, [1 + refits, layers, n]
+    texts: Mapping[str, np.ndarray]  # text model → its scores, [1 + refits, n]; {} if unknown
+    z: np.ndarray  # labels, int64 [n]
     drawn: ClusterDraws
-    s: np.ndarray  # scores of the probes, [draws, layers, n]
-    floors: Mapping[str, np.ndarray]  # floor → its scores, [draws, n]
+    learned_from: ClusterDraws | None = None  # the draws of the refits
+
+    def aucs(self) -> np.ndarray:
+        """Return the probe's AUC, [1 + draws, layers]: over all samples, then over each draw."""
+        return self.drawn.aucs(self.s[0], self.z)
+
+    def gains(self) -> np.ndarray:
+        """Return the AUC of the probe minus that of each text model (at least .5).
+
+        The result is [1 + draws, texts, layers]. Refits stretch the draws about the first.
+        """
+        versions = list(zip(self.s, np.stack([*self.texts.values()], axis=1), strict=True))
+
+        def gain(version: tuple[np.ndarray, np.ndarray], drawn: ClusterDraws) -> np.ndarray:
+            s, others = version
+            beaten = np.fmax(CHANCE, drawn.aucs(others, self.z))
+            return drawn.aucs(s, self.z)[:, None] - beaten[..., None]
+
+        def replicates(version: tuple[np.ndarray, np.ndarray], drawn: ClusterDraws) -> np.ndarray:
+            return gain(version, drawn)[1:]
+
+        value = gain(versions[0], replace(self.drawn, weights=self.drawn.weights[:0]))[0]
+        return bands.widened(value, replicates, versions, self.drawn, self.learned_from)[0]
 
 
-def of_scores(
-    s: np.ndarray,
-    position: str,
-    answers: pd.DataFrame,
-    floors: pd.DataFrame | None,
-    drawn: ClusterDraws,
-    level: float,
-    again: Again | None = None,
-) -> Strength:
-    """Measure how well scores tell right from wrong answers, compared with the hardest floor.
+def applying(position: str, texts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the `texts` that apply at a position."""
+    return {name: texts[name] for name in APPLY.get(position, tuple(texts)) if name in texts}
 
-    `s` is [layers, n], in the order of the answers. `floors` is the table of `floors.floors`, or
-    None. Refitted models (`again`) widen the interval of the gain.
+
+def by_layer(of: Predictions, level: float) -> dict[str, np.ndarray]:
+    """Measure how well a probe tells right from wrong answers, compared with the hardest floor.
 
     Returns:
         Arrays [layers]: `predicts`; `probe_auc`, with interval `auc_low`, `auc_high`; `floor`, the
         floor with the lowest `gain_low`; its `floor_auc`; and `gain`, which is `probe_auc` minus
         `floor_auc` (at least .5), with `gain_low`, `gain_high`. Without floors, these last five are
-        blank. Claims use the columns of `margin`, over 0.6 and over the floors.
-
-    Raises:
-        AnchorscopeError: Floors and answers have different samples.
+        blank.
     """
-    z = answers["label"].to_numpy(dtype=np.int64)
-    aucs = drawn.aucs(s, z)  # [1 + draws, layers]
-    columns = {"probe_auc": aucs[0], **intervals.ends("auc", aucs[1:], level)}
+    columns = Estimate.of_draws(of.aucs(), level).columns("probe_auc", "auc")
     columns["predicts"] = columns["auc_low"] > LEAST_AUC
-    least = aucs[:, None] - LEAST_AUC
-    if floors is None:
-        columns |= margin(least, [str(LEAST_AUC)], drawn, level)
-        none = np.full(len(s), np.nan)
-        names = ("floor_auc", "gain", "gain_low", "gain_high")
-        return columns | {"floor": np.full(len(s), "", dtype=object)} | dict.fromkeys(names, none)
-    by_floor = scores(floors, answers)
-    applying = [name for name in APPLY.get(position, tuple(by_floor)) if name in by_floor]
-    of_text = {name: by_floor[name] for name in applying}
-    gains = excess(s, of_text, z, drawn, again)
-    columns |= margin(
-        np.concatenate([least, gains], axis=1), [str(LEAST_AUC), *applying], drawn, level
-    )
-    gain_low, gain_high = intervals.percentile(gains[1:], level)
-    hardest, layers = gain_low.argmin(0), np.arange(len(s))
-    floor_auc = np.array([intervals.auc(one, z) for one in of_text.values()])
-    return columns | {
-        "floor": np.array(applying, dtype=object)[hardest],
-        "floor_auc": floor_auc[hardest],
-        "gain": gains[0, hardest, layers],
-        "gain_low": gain_low[hardest, layers],
-        "gain_high": gain_high[hardest, layers],
-    }
+    layers = np.arange(of.s.shape[1])
+    if not of.texts:
+        blank = np.full(len(layers), np.nan)
+        columns |= Estimate(blank, low=blank, high=blank).columns("gain")
+        return columns | {"floor": np.full(len(layers), "", dtype=object), "floor_auc": blank}
+    gain = Estimate.of_draws(of.gains(), level)
+    hardest = gain.low.argmin(0)
+    floor_auc = np.array([intervals.auc(one[0], of.z) for one in of.texts.values()])
+    columns |= {name: one[hardest, layers] for name, one in gain.columns("gain").items()}
+    names = np.array([*of.texts], dtype=object)
+    return columns | {"floor": names[hardest], "floor_auc": floor_auc[hardest]}
 
 
-def excess(
-    s: np.ndarray,
-    others: Mapping[str, np.ndarray],
-    z: np.ndarray,
-    drawn: ClusterDraws,
-    again: Again | None = None,
-) -> np.ndarray:
-    """Return the AUC of `s` [layers, n] minus that of each other prediction (at least .5).
-
-    `others` maps names to scores [n]. The result is [1 + draws, others, layers]: first over all
-    samples, then over each draw. Refitted models (`again`) stretch the draws about the first.
-    """
-    found = _gains(drawn, s, np.stack([*others.values()]), z)
-    if again is not None:
-        fixed = _gains(again.drawn, s, np.stack([*others.values()]), z)[1:]
-        learned_anew = []
-        for number, weights in enumerate(again.drawn.weights):
-            one_draw = replace(again.drawn, weights=weights[None])
-            of_others = np.stack([again.floors[name][number] for name in others])
-            learned_anew.append(_gains(one_draw, again.s[number], of_others, z)[1])
-        found[1:] = found[0] + bands.inflation(fixed, np.array(learned_anew)) * (
-            found[1:] - found[0]
-        )
-    return found
+def over_text(of: Predictions, level: float) -> Gain:
+    """Return the gain over 0.6 and the text models, of a probe with a single layer."""
+    gains, names = of.aucs() - LEAST_AUC, [str(LEAST_AUC)]
+    if of.texts:
+        gains = np.concatenate([gains, of.gains()[..., 0]], axis=1)
+        names += [f"the text model `{name}`" for name in of.texts]
+    return margin(gains, names, of, level)
 
 
-def margin(
-    gains: np.ndarray, names: Sequence[str], drawn: ClusterDraws, level: float
-) -> dict[str, np.ndarray]:
-    """Return the gain with the smallest ratio to its standard error, and what it is over.
-
-    `gains` are [1 + draws, names, layers]. Columns: `hardest`, the name; `margin`, the gain;
-    `margin_error`, its bootstrap error; `margin_low`, `margin_high` and `margin_p`, by Student's t
-    over clusters.
-    """
+def margin(gains: np.ndarray, names: Sequence[str], of: Predictions, level: float) -> Gain:
+    """Return the gain with the smallest ratio to its standard error. `gains` [1 + draws, names]."""
     error = np.fmax(gains[1:].std(0), 1e-9)  # a gain that never varies counts as certain
-    value, freedom = gains[0], max(1, drawn.weights.shape[1] - 1)
-    low, high, p = intervals.by_t(value, error, freedom, level)
-    hardest = np.nan_to_num(value / error, nan=-np.inf).argmin(0)
-    columns = {"": value, "_error": error, "_low": low, "_high": high, "_p": p}
-    found = {
-        f"margin{end}": np.take_along_axis(one, hardest[None], axis=0)[0]
-        for end, one in columns.items()
-    }
-    return found | {"hardest": np.array(names, dtype=object)[hardest]}
-
-
-def _gains(drawn: ClusterDraws, s: np.ndarray, others: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Return the gains of `excess`, with the models as fitted."""
-    beaten = np.fmax(CHANCE, drawn.aucs(others, z))
-    return drawn.aucs(s, z)[:, None] - beaten[..., None]
+    least = int(np.nan_to_num(gains[0] / error, nan=-np.inf).argmin())
+    n, clusters = len(of.z), of.drawn.weights.shape[1]
+    value = gains[0, least], error[least]
+    return Gain(Estimate.by_t(*value, max(1, clusters - 1), level), names[least], n, clusters)
 
 
 def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]:

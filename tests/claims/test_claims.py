@@ -13,18 +13,11 @@ from swapped_pairs import scored, swapped
 
 import anchorscope
 from anchorscope.claims import CLAIMS
-from anchorscope.claims.claim import (
-    BY_DESIGN,
-    NO,
-    NOT_MEASURED,
-    TOO_FEW,
-    YES,
-    Evidence,
-    Gain,
-    Verdict,
-)
-from anchorscope.claims.estimates import Answers, Estimate
+from anchorscope.claims.claim import BY_DESIGN, NO, NOT_MEASURED, TOO_FEW, YES, Evidence, Verdict
+from anchorscope.claims.estimates import Answers
 from anchorscope.claims.rules import comparison, through_eq
+from anchorscope.probes.intervals import Estimate
+from anchorscope.probes.strength import Gain
 
 NAMES = "signal answer_adds comparison_right comparison_wrong through_eq".split()
 

@@ -319,14 +319,13 @@ def signals_of_noise(seed: int, tries: int) -> tuple[np.ndarray, np.ndarray]:
     inner = table.pivot_table(index="layer", columns="fold", values="inner_auc", aggfunc="first")
     aucs = inner.to_numpy(dtype=np.float64).reshape(tries, layers, -1)
     (every,) = samples.readouts(table, answers)
-    beside = (answers, None, samples.bootstrap(answers, 200, seed=0), 0.95)
-    by_layer = strength.of_scores(every.clean, "final", *beside)["predicts"]
+    beside = {}, labels, samples.bootstrap(answers, 200, seed=0)
+    by_layer = strength.by_layer(strength.Predictions(every.clean[None], *beside), 0.95)["predicts"]
     of_cell = []
     for clean, own in zip(every.clean.reshape(tries, layers, n), aucs, strict=True):
         one = replace(every, clean=clean, layer_of_fold=samples.layer_of_fold(own))
-        of_cell.append(
-            strength.of_scores(one.own[None], "final", *beside)["margin_p"].item() < 0.05
-        )
+        of = strength.Predictions(one.own[None, None], *beside)
+        of_cell.append(strength.over_text(of, 0.95).estimate.p < 0.05)
     return by_layer.reshape(tries, layers).any(1), np.array(of_cell)
 
 

@@ -1,5 +1,7 @@
 """Strength: whether a probe predicts at a layer, and the signal of a read-out as a whole."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,10 +31,22 @@ def floors(**told: float) -> pd.DataFrame:
     return pd.concat(frames)
 
 
+def predictions(
+    s: np.ndarray, floors: pd.DataFrame | None = None, position: str = "final"
+) -> strength.Predictions:
+    texts = {} if floors is None else strength.scores(floors, ANSWERS)
+    of_texts = {name: one[None] for name, one in strength.applying(position, texts).items()}
+    return strength.Predictions(s[None], of_texts, Z, DRAWN)
+
+
 def found_of(
     s: np.ndarray, floors: pd.DataFrame | None = None, position: str = "final"
-) -> strength.Strength:
-    return strength.of_scores(s, position, ANSWERS, floors, DRAWN, 0.95)
+) -> dict[str, np.ndarray]:
+    return strength.by_layer(predictions(s, floors, position), 0.95)
+
+
+def gain_of(s: np.ndarray, floors: pd.DataFrame | None = None) -> strength.Gain:
+    return strength.over_text(predictions(s, floors), 0.95)
 
 
 def test_a_probe_predicts_where_its_auc_is_surely_above_the_least_whatever_texts_tell() -> None:
@@ -53,8 +67,10 @@ def test_a_text_model_below_one_half_counts_as_one_half() -> None:
     turned, even = floors(text=-2.0), floors(text=0.0)
     found, expected = found_of(s, turned), found_of(s, even.assign(s=0.0))
     assert found["floor_auc"] < 0.2
-    for name in ("gain", "gain_low", "margin", "margin_p"):
+    for name in ("gain", "gain_low"):
         assert found[name] == pytest.approx(expected[name])
+    one, other = (gain_of(s, of).estimate for of in (turned, even.assign(s=0.0)))
+    assert (one.value, one.p) == pytest.approx((other.value, other.p))
 
 
 def test_training_makes_a_gain_uncertain() -> None:
@@ -64,27 +80,29 @@ def test_training_makes_a_gain_uncertain() -> None:
     by_floor = strength.scores(of_text, ANSWERS)
     learned_from = samples.bootstrap(ANSWERS, 20, 1)
 
-    def again(noise: float) -> strength.Again:
+    def again(noise: float | None) -> strength.Predictions:
         """Models that a draw turns by chance, the floor and the probe of a layer alike."""
+        fitted = predictions(clean, of_text)
+        if noise is None:
+            return fitted
         random = np.random.default_rng(2)
         told = random.normal(size=(20, 1, 1)) * noise * (2 * Z - 1)
-        s = clean + told
-        return strength.Again(
-            learned_from, s, {name: np.tile(one, (20, 1)) for name, one in by_floor.items()}
-        )
+        texts = {name: np.tile(one, (21, 1)) for name, one in by_floor.items()}
+        s = np.stack([clean, *(clean + told)])
+        return replace(fitted, s=s, texts=texts, learned_from=learned_from)
 
-    def found(given: strength.Again | None) -> strength.Strength:
-        return strength.of_scores(clean, "final", ANSWERS, of_text, DRAWN, 0.95, given)
-
-    fixed, same, unsure = found(None), found(again(0.0)), found(again(0.5))
+    given = [again(noise) for noise in (None, 0.0, 0.5)]
+    fixed, same, unsure = (strength.by_layer(one, 0.95) for one in given)
     for name in ("gain", "gain_low", "gain_high"):
         assert same[name] == pytest.approx(fixed[name])
     assert (fixed["gain_low"] > 0).all() and (unsure["gain_low"] > 0).tolist() == [False, True]
     assert unsure["gain"][0] == pytest.approx(fixed["gain"][0])
     assert (unsure["gain_low"] < fixed["gain_low"] - 0.05)[0]
-    assert unsure["margin"][0] == pytest.approx(fixed["margin"][0])
-    assert (unsure["margin_error"] > 1.3 * fixed["margin_error"])[0]
-    assert (unsure["margin_p"] > fixed["margin_p"])[0]
+    before, after = (
+        strength.over_text(replace(one, s=one.s[:, :1]), 0.95).estimate for one in given[::2]
+    )
+    assert after.value == pytest.approx(before.value)
+    assert after.error > 1.3 * before.error and after.p > before.p
 
 
 @pytest.mark.parametrize(
@@ -101,19 +119,20 @@ def test_the_margin_above_what_is_hardest_to_beat_has_students_interval_and_the_
     s, of_text = scores(told), {name: scores(one) for name, one in known.items()}
     tables = [ANSWERS[["id"]].assign(floor=name, s=one) for name, one in of_text.items()]
     table = pd.concat(tables) if tables else None
-    found = {name: values[0] for name, values in found_of(s[None], table).items()}
+    found = gain_of(s[None], table)
     freedom = DRAWN.weights.shape[1] - 1
     margins = {"0.6": DRAWN.aucs(s[None], Z)[:, 0] - 0.6}
     for name, one in of_text.items():
         own, other = (DRAWN.aucs(each[None], Z)[:, 0] for each in (s, one))
         margins[name] = own - np.maximum(other, 0.5)
     above_0 = {name: stats.t.sf(one[0] / one[1:].std(), freedom) for name, one in margins.items()}
-    assert found["hardest"] == hardest == max(above_0, key=lambda name: above_0[name])
-    assert found["margin_p"] == pytest.approx(min(1, 2 * above_0[hardest]))
+    assert hardest == max(above_0, key=lambda name: above_0[name])
+    assert found.over == (hardest if hardest == "0.6" else f"the text model `{hardest}`")
+    assert found.estimate.p == pytest.approx(min(1, 2 * above_0[hardest]))
     value, error = margins[hardest][0], margins[hardest][1:].std()
-    assert (found["margin"], found["margin_error"]) == pytest.approx((value, error))
+    assert (found.estimate.value, found.estimate.error) == pytest.approx((value, error))
     ends = stats.t.interval(0.95, freedom, loc=value, scale=error)
-    assert (found["margin_low"], found["margin_high"]) == pytest.approx(ends)
+    assert (found.estimate.low, found.estimate.high) == pytest.approx(ends)
 
 
 def test_the_cell_has_a_signal_where_p_of_the_margin_is_below_what_the_level_leaves() -> None:
@@ -121,9 +140,9 @@ def test_the_cell_has_a_signal_where_p_of_the_margin_is_below_what_the_level_lea
     for told in (0.1, 0.3, 0.5, 1.0):
         readout = Readout("mlp", "final", scores(told)[None], fold, np.array([0]), {}, None)
         for level in (0.5, 0.95):
-            found = Analysis(readout, ANSWERS, DRAWN, level=level).cell_strength
-            assert found["signal"].tolist() == (found["margin_p"] < 1 - level).tolist()
-            assert (found["signal"] == (found["margin_low"] > 0)).all()
+            found = Analysis(readout, ANSWERS, DRAWN, level=level)
+            estimate = found.over_text.estimate
+            assert found.signal == (estimate.p < 1 - level) == (estimate.low > 0)
 
 
 def test_before_the_answer_is_read_only_the_question_counts() -> None:
@@ -131,7 +150,6 @@ def test_before_the_answer_is_read_only_the_question_counts() -> None:
     told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)
     found = found_of(clean, told, "prompt_end")
     assert found["predicts"][0] and found["floor"][0] == "question"
-    assert found["hardest"][0] in ("question", "0.6")
     with pytest.raises(AnchorscopeError, match="199 rows do not match those of 200 samples"):
         found_of(clean, told[1:])
 

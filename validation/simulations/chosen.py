@@ -43,9 +43,9 @@ class DataSet:
 
 def signal(data: DataSet, seed: int) -> dict[str, float]:
     """Return the gain in AUC, and whether it is called a signal."""
-    given = evidence(data.states[None], data.texts, data.answers, seed, 400)
-    found = strength.of_scores(*given)
-    return {"gain": float(found["gain"][0]), "yes": float(found["margin_p"][0] < 1 - LEVEL)}
+    of = evidence(data.states[None], data.texts, data.answers, seed, 400)
+    gain, p = of.gains()[0, 0, 0], strength.over_text(of, LEVEL).estimate.p
+    return {"gain": float(gain), "yes": float(p < 1 - LEVEL)}
 
 
 CLAIMS: dict[str, Callable[[DataSet, int], dict[str, float]]] = {"signal": signal}

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from anchorscope.claims.claim import Evidence, Gain
-from anchorscope.claims.estimates import Estimate
+from anchorscope.claims.claim import Evidence
 from anchorscope.probes import samples, strength
 from anchorscope.questions.pool import Choice, choose
-from validation.simulations.power import evidence
+from validation.simulations.power import LEVEL, evidence
 
 LAYERS, WIDTH, FEATURES, DRAWS = 4, 24, 40, 200
 ALIKE = 0.7  # share of the variance of noise that is the same at all layers
@@ -35,29 +34,17 @@ class Knowledge:
     def __call__(self, random: np.random.Generator, *pairs: int) -> Evidence:
         """Draw a cell with two samples per subject, and return what the claims are judged by."""
         answers, traits = self._answers(random)
-        z = answers["label"].to_numpy()
         seed = int(random.integers(2**31))
         texts = self._texts(random, traits)
         prompt, final = (
             evidence(self._states(random, traits, known), texts, answers, seed, DRAWS)
             for known in (self.prompt, self.answer)
         )
-        over_text = strength.of_scores(*final)
-        before, again = {"prompt": prompt[0][0]}, final[-1]
-        drawn, level = final[4], final[5]
-        refits = strength.Again(again.drawn, again.s, {"prompt": prompt[-1].s[:, 0]})
-        gains = strength.excess(final[0], before, z, drawn, refits)
-        over_prompt = strength.margin(gains, ["the prompt's end"], drawn, level)
+        over_text = strength.over_text(final, LEVEL)
+        over = replace(final, texts={"prompt": prompt.s[:, 0]})
+        over_prompt = strength.margin(over.gains()[..., 0], ["the prompt's end"], over, LEVEL)
         found = [
-            Gain(
-                Estimate(
-                    *(one[f"margin{end}"][0] for end in ("", "_error", "_low", "_high", "_p"))
-                ),
-                str(one["hardest"][0]),
-                len(z),
-                answers["subject"].nunique(),
-            )
-            for one in (over_text, over_prompt)
+            replace(one, clusters=answers["subject"].nunique()) for one in (over_text, over_prompt)
         ]
         return Evidence(over_text=found[0], over_prompt=found[1])
 

@@ -7,7 +7,7 @@ wrong. A hidden state is a noisy linear image of the 60, so it knows nothing tha
 text. `towards` is the strength in this image of the direction that predicts the label. It is chosen
 so that probes and text models have the same mean AUC. `beyond` is the weight of something that the
 state knows and no text tells. Probe and text model are trained as in a cell, and judged by
-`strength.of_scores`.
+`strength.by_layer`.
 
 The columns are the mean gain in AUC, and three shares of data sets with a signal: `fixed` keeps
 both models fixed, `rule` widens intervals by refits, `formula` is computed by `probes.power`.
@@ -16,14 +16,13 @@ gain over data sets, relative to its standard error with fixed models.
 """
 
 import argparse
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.probes import bands, fitting, floors, power, samples, scores, strength
+from anchorscope.probes import fitting, floors, intervals, power, samples, scores, strength
 
 TELLING, OTHER, WIDTH = 60, 30, 48
 """Numbers of features that predict the label, of other features, and of units of a state."""
@@ -37,6 +36,7 @@ BEYOND = {
     0.1: {57: 1.043, 130: 1.177},
 }
 """Mean gain in AUC → number of right answers → `beyond`."""
+LEVEL = 0.95
 PROBE = {"inner_folds": 3, "grid": [1e-3, 0.01, 0.1, 1.0]}
 
 
@@ -92,8 +92,8 @@ def judged(world: World, right: int, n: int, seed: int, draws: int = 400) -> dic
     texts, states, z = world.draw(np.random.default_rng(seed), right, n)
     ids = [f"{i:05}" for i in range(n)]
     answers = pd.DataFrame({"id": ids, "question": ids, "component": ids, "label": z})
-    *given, refits = evidence(states[None], texts, answers, seed, draws)
-    fixed, widened = strength.of_scores(*given), strength.of_scores(*given, refits)
+    of = evidence(states[None], texts, answers, seed, draws)
+    fixed, widened = (strength.by_layer(one, LEVEL) for one in (replace(of, learned_from=None), of))
     gain, low, lower = fixed["gain"][0], fixed["gain_low"][0], widened["gain_low"][0]
     called = {"fixed": low > 0, "rule": lower > 0}
     error = (fixed["gain_high"][0] - low) / 3.92
@@ -102,8 +102,8 @@ def judged(world: World, right: int, n: int, seed: int, draws: int = 400) -> dic
 
 def evidence(
     states: np.ndarray, texts: np.ndarray, answers: pd.DataFrame, seed: int, draws: int
-) -> tuple[Any, ...]:
-    """Train probe and text model. Return the arguments of `strength.of_scores`, the refits last.
+) -> strength.Predictions:
+    """Train probe and text model, also on bootstrap draws, and return their scores.
 
     `states` are hidden states [layers, n, width], `texts` the features of the texts [n, features].
     Each sample is scored at the layer that its outer fold chose.
@@ -119,13 +119,13 @@ def evidence(
     anew = fitting.refit(x[used], design, probes.c[used], again.weights)
     of_draws = fitting.out_of_fold(anew, x[used], design.of_draws(len(again)))
     _, of_text, text_again = floors.learn(texts @ texts.T, design, again)
-    table = pd.DataFrame({"id": answers["id"], "floor": "text", "s": of_text})
-    refits = strength.Again(
-        bands.ClusterDraws(number, again.weights.astype(np.float64)),
-        of_draws[place.ravel()[fold], :, number].T[:, None],
-        {"text": text_again},
+    return strength.Predictions(
+        np.stack([s, *of_draws[place.ravel()[fold], :, number].T])[:, None],
+        {"text": np.stack([of_text, *text_again])},
+        design.z,
+        samples.bootstrap(answers, draws, seed),
+        intervals.ClusterDraws(number, again.weights.astype(np.float64)),
     )
-    return s[None], "final", answers, table, samples.bootstrap(answers, draws, seed), 0.95, refits
 
 
 def called(right: int, n: int, gain: float, tries: int) -> pd.DataFrame:

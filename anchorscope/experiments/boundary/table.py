@@ -3,15 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import (
-    SHARE,
-    Analysis,
-    Columns,
-    Group,
-    Quantity,
-    anchored,
-    count,
-)
+from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, anchored, count
 from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
@@ -66,6 +58,6 @@ def random(measured: MeasuredRows) -> np.ndarray:
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:
     """Average `unknown` [n] over the `members` [draws, layers, n] that are `counted` [n]."""
     among = members & counted & ~np.isnan(unknown)
-    means = Means(unknown[None, None], among, placements=len(members))
-    quantities = {"unknown": Quantity(means, "unknown", SHARE)}
+    means = Means(unknown[None, None], among, placements=len(members), bounds=SHARE)
+    quantities = {"unknown": means}
     return Group(key | {"n_paired": count(among)}, members, among, quantities)

@@ -49,10 +49,7 @@ class Swapped:
         first = np.arange(len(partner))
         alike = (partner > first) & (readout.fold == readout.fold[partner])
         conditions = [one.name for arm in interventions.arms().values() for one in arm]
-        found = None
-        if analysis.refits is not None:
-            found = analysis.refits.refits(readout, analysis.answers, conditions)
-        refits = list(found[1]) if found else []
+        refits = analysis.versions(readout, conditions)[1:]
         members = np.stack([first[alike], partner[alike]])
         return cls(readout, analysis.answers, analysis.drawn.clusters, refits, members)
 

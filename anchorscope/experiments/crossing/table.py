@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.anchors.asking import kind_of
 from anchorscope.claims import CLAIMS, keys
-from anchorscope.claims.claim import GOLD, NO, OWN, YES, Evidence, Gain, Groups, Verdict
+from anchorscope.claims.claim import GOLD, NO, OWN, YES, Evidence, Groups, Verdict
 from anchorscope.claims.damage import Damaged
-from anchorscope.claims.estimates import ANSWER, HALF, PAIR, QUESTION, Answers, Estimate, holm
+from anchorscope.claims.estimates import ANSWER, HALF, PAIR, QUESTION, Answers, holm
 from anchorscope.experiments.analysis import Analysis, stacked
 from anchorscope.experiments.columns import interval_of, recurring
 from anchorscope.experiments.crossing.swapped import Swapped
 from anchorscope.passes import interventions
 from anchorscope.passes.partners import LEAST_PAIRS
-from anchorscope.probes.strength import FLOORS, Strength
+from anchorscope.probes.intervals import Estimate
 
 TERMS = {"question": QUESTION, "answer": ANSWER, "pair": PAIR}
 CROSSING = {
@@ -85,12 +84,8 @@ PRECEDING = ("prompt_end", "before_answer")
 CORRECTED = "not significant once p is corrected for the figure's cells"
 
 
-class QuantityRow(NamedTuple):
-    """An estimate at each layer, or at the headline layer alone."""
-
-    quantity: str
-    estimate: Estimate  # [layers], or numbers
-    n: int
+Quantity = tuple[str, Estimate]
+"""The name of a quantity, and its estimate: [layers], or numbers at the headline layer alone."""
 
 
 def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
@@ -103,7 +98,7 @@ def tables(analysis: Analysis) -> dict[str, pd.DataFrame]:
     Raises:
         AnchorscopeError: A `crossed` score lacks a mutual partner, or a partner lacks a score.
     """
-    rows, answers = list[QuantityRow](), dict[str, dict[str, Answers]]()
+    rows, answers = list[Quantity](), dict[str, dict[str, Answers]]()
     if "crossed" in analysis.readout.effects:
         pairs = Swapped.of(analysis)
         groups = pairs.groups()
@@ -123,21 +118,13 @@ def _evidence(analysis: Analysis, answers: Groups) -> Evidence:
     return Evidence(
         level=analysis.level,
         precedes=analysis.readout.position in PRECEDING,
-        over_text=_gain(analysis.cell_strength, analysis),
-        over_prompt=_gain(analysis.over_prompt, analysis) if analysis.over_prompt else None,
+        over_text=analysis.over_text,
+        over_prompt=analysis.over_prompt,
         answers=answers,
     )
 
 
-def _gain(strength: Strength, analysis: Analysis) -> Gain:
-    """Return the gain over what the read-out's AUC exceeds least clearly."""
-    ends = (strength[f"margin{end}"][0] for end in ("", "_error", "_low", "_high", "_p"))
-    hardest, clusters = strength["hardest"][0], analysis.drawn.weights.shape[1]
-    over = f"the text model `{hardest}`" if hardest in FLOORS else str(hardest)
-    return Gain(Estimate(*ends), over, len(analysis.z), clusters)
-
-
-def by_layer(groups: Groups, level: float) -> Iterator[QuantityRow]:
+def by_layer(groups: Groups, level: float) -> Iterator[Quantity]:
     """Estimate mean swap shares and pair terms at every layer, clean and with tokens blocked."""
     for side, of in groups.items():
         yield from _means(side, of[OWN], level)
@@ -153,7 +140,7 @@ def by_layer(groups: Groups, level: float) -> Iterator[QuantityRow]:
         yield _mean("gold_wrong_share", gold, gold.share() - wrong.share(), level, wrong.texts)
 
 
-def _means(name: str, of: Answers, level: float, *others: np.ndarray) -> Iterator[QuantityRow]:
+def _means(name: str, of: Answers, level: float, *others: np.ndarray) -> Iterator[Quantity]:
     share, pair = of.share(beyond_text=True), of.term(PAIR)
     yield _mean(f"share_{name}", of, of.share(), level, *others, null=HALF)
     yield _mean(f"{name}_share_above_text", of, share, level, *others, null=HALF)
@@ -168,7 +155,7 @@ def _mean(
     level: float,
     *others: np.ndarray,
     null: float = 0.0,
-) -> QuantityRow:
+) -> Quantity:
     """Estimate the mean of values [1 + refits, layers, pairs] over the pairs without NaN.
 
     p tests whether the mean is above `null`.
@@ -177,10 +164,10 @@ def _mean(
     pairs = of.of(known).pairs(level, *(texts[:, known] for texts in others))
     above = pairs.mean(values[..., known] - null)
     ends = {name: getattr(above, name) + null for name in ("value", "low", "high")}
-    return QuantityRow(quantity, replace(above, **ends), pairs.n)
+    return quantity, replace(above, **ends)
 
 
-def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[QuantityRow]:
+def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[Quantity]:
     """Estimate P and λ over the pairs that `through_eq` counts. Too few pairs give no rows."""
     arms = [arm for arm in interventions.blocked_arms() if arm in of]
     known = np.all([of[arm].known for arm in (OWN, *arms)], axis=0) & ~of[OWN].bound
@@ -188,20 +175,20 @@ def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[Qua
         return
     clean = of[OWN].of(known)
     pairs = clean.pairs(level)
-    yield QuantityRow(f"through_{side}", pairs.mean(clean.term(PAIR)), pairs.n)
+    yield f"through_{side}", pairs.mean(clean.term(PAIR))
     for arm in arms:
         damaged = Damaged.of(clean, of[arm].of(known), pairs)
-        yield QuantityRow(f"through_{side}_{arm}", damaged.corrected(), pairs.n)
-        yield QuantityRow(f"left_{side}_{arm}", damaged.mean_left(), pairs.n)
+        yield f"through_{side}_{arm}", damaged.corrected()
+        yield f"left_{side}_{arm}", damaged.mean_left()
 
 
-def _of_pairs(pairs: Swapped) -> Iterator[QuantityRow]:
+def _of_pairs(pairs: Swapped) -> Iterator[Quantity]:
     """Yield facts about the pairs."""
     same, mirrored = pairs.bound
     wording = np.array(pairs.answers["partner_source"].iloc[0] == "wording")
     facts = {"same_frame": same, "mirrored": mirrored, "unlike": unlike(pairs)}
     for name, values in (facts | {"by_wording": wording}).items():
-        yield QuantityRow(name, Estimate(values.mean()), len(same))
+        yield name, Estimate(values.mean(), n=len(same))
 
 
 def unlike(pairs: Swapped) -> np.ndarray:
@@ -211,14 +198,14 @@ def unlike(pairs: Swapped) -> np.ndarray:
     return kinds[one] != kinds[other]
 
 
-def _long(rows: list[QuantityRow], analysis: Analysis) -> pd.DataFrame:
+def _long(rows: list[Quantity], analysis: Analysis) -> pd.DataFrame:
     """Return one row per quantity and layer; quantities without an estimate are left out."""
     readout, predicts = analysis.readout, analysis.strength["predicts"]
     frames = []
-    for quantity, one, n in rows:
+    for quantity, one in rows:
         at = np.arange(len(readout.clean)) if np.ndim(one.value) else [readout.headline]
         values = {"estimate": one.value, "ci_low": one.low, "ci_high": one.high, "p": one.p}
-        columns = {**readout.key, "layer": at, "quantity": quantity, **values, "n": n}
+        columns = {**readout.key, "layer": at, "quantity": quantity, **values, "n": one.n}
         columns |= {"predicts": predicts[at], "headline": np.equal(at, readout.headline)}
         frames.append(pd.DataFrame(columns))
     return stacked(frames, CROSSING).dropna(subset="estimate")[[*CROSSING]]

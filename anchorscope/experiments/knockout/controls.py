@@ -8,13 +8,12 @@ claim rests on it: exact tokens are mostly rare words, and random tokens mostly 
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import POINTS, Analysis, Columns, Group, Quantity, stacked
+from anchorscope.experiments.analysis import POINTS, Analysis, Columns, Group, stacked
 from anchorscope.experiments.columns import interval_of, recurring, with_interval
 from anchorscope.experiments.knockout.curve import control_is_complete
 from anchorscope.passes.interventions import REGISTRY, Intervention, controlled_cuts, of_role
-from anchorscope.probes import intervals
 from anchorscope.probes.bands import Means
-from anchorscope.probes.intervals import auc, ratio
+from anchorscope.probes.intervals import Estimate, auc, ratio
 from anchorscope.probes.samples import Effects, Readout
 
 AUCS = {
@@ -87,7 +86,7 @@ def _other_aucs(analysis: Analysis) -> Columns:
         columns["auc_knockout"] = [auc(layer, analysis.z) for layer in knockout.s[0]]
     if readout.shuffled is not None:
         aucs = analysis.drawn.aucs(*readout.shuffled)
-        columns |= intervals.estimate("auc_shuffled", aucs, analysis.level)
+        columns |= Estimate.of_draws(aucs, analysis.level).columns("auc_shuffled")
     return columns
 
 
@@ -134,10 +133,11 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
         under, beside = (_effects(readout, each.name) for each in (one, control))
         found = []
         for name in under:
-            difference = Means(under[name] - beside[name], members)
+            difference = Means(under[name] - beside[name], members, bounds=POINTS)
             means = {"under": Means(under[name], members), "beside": Means(beside[name], members)}
-            estimate = {"estimate": Quantity(difference, "ci", POINTS)}
-            found.append(Group(facts | {"quantity": name}, members, members, estimate, means))
+            key, estimate = facts | {"quantity": name}, {"estimate": difference}
+            ends = {"estimate": "ci"}
+            found.append(Group(key, members, members, estimate, means, ends=ends))
         return found
 
     return analysis.table(CONTRASTS, groups, (one.name, control.name))

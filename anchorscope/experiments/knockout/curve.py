@@ -10,7 +10,6 @@ from anchorscope.experiments.analysis import (
     Analysis,
     Columns,
     Group,
-    Quantity,
     anchored,
     count,
     stacked,
@@ -70,7 +69,7 @@ def curve(analysis: Analysis) -> pd.DataFrame:
 def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
     answers = analysis.answers
     paired = control_is_complete(analysis.readout, answers, condition)
-    facts, signal = _facts(answers, condition), analysis.cell_strength["signal"][0]
+    facts, signal = _facts(answers, condition), analysis.signal
     key: Columns = {"condition": condition, "grouping": "per_layer", "cell_signal": signal}
     key |= analysis.strength
 
@@ -106,7 +105,7 @@ def _group(
     counted, draws = members & paired, len(effects.flip)
     # Grouping fixes some means (all of Q flip). They get no bounds, so the interval may be a point.
     of_share, of_flips = (ANY, SHARE) if key["anchor"] == "all" else (SHARE, ANY)
-    share = Means(members, np.ones_like(members), draws, stands_for)
+    share = Means(members, np.ones_like(members), draws, stands_for, of_share)
     averaged = {**facts, "delta_logit": effects.delta_logit}
     weights = dict.fromkeys(OF_POOL, stands_for)
     return Group(
@@ -114,10 +113,11 @@ def _group(
         members=members,
         support=members,
         quantities={
-            "delta_p": Quantity(Means(effects.delta_p, members, draws), "ci"),
-            "share": Quantity(share, "share_ci", of_share),
-            "flip_share": Quantity(Means(effects.flip, counted, draws), "flip", of_flips),
+            "delta_p": Means(effects.delta_p, members, draws),
+            "share": share,
+            "flip_share": Means(effects.flip, counted, draws, bounds=of_flips),
         },
+        ends={"delta_p": "ci", "share": "share_ci", "flip_share": "flip"},
         averages={
             name: Means(of, members & ~np.isnan(of), weights=weights.get(name))
             for name, of in averaged.items()

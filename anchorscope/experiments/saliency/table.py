@@ -6,20 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import (
-    Analysis,
-    Columns,
-    Group,
-    Quantity,
-    anchored,
-    count,
-    stacked,
-)
+from anchorscope.experiments.analysis import Analysis, Columns, Group, anchored, count, stacked
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.saliency import COLUMNS, RANDOM, SALIENCY
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import Means
+from anchorscope.probes.intervals import Estimate
 
 POINTS = 101
 """Points of a density."""
@@ -118,8 +111,7 @@ def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray)
     """Average over the `counted` samples among `members`. Both are bool [1, layers, n]."""
     values = {"flow": flow.exact, "random": flow.random, "contrast": flow.exact - flow.random}
     quantities = {
-        name: Quantity(Means(np.nan_to_num(of_samples)[None], counted), name)
-        for name, of_samples in values.items()
+        name: Means(np.nan_to_num(of_samples)[None], counted) for name, of_samples in values.items()
     }
     key, ratios = named | {"n_paired": count(counted)}, {"ratio": ("flow", "random")}
     return Group(key, members, counted, quantities, ratios=ratios)
@@ -132,9 +124,9 @@ def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndar
         for of in (flow.exact, flow.random)
     )
     return {
-        **intervals.estimate("auc", exact, analysis.level),
-        **intervals.estimate("random_auc", random, analysis.level),
-        **intervals.estimate("auc_contrast", exact - random, analysis.level),
+        **Estimate.of_draws(exact, analysis.level).columns("auc"),
+        **Estimate.of_draws(random, analysis.level).columns("random_auc"),
+        **Estimate.of_draws(exact - random, analysis.level).columns("auc_contrast"),
     }
 
 

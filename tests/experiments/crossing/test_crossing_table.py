@@ -325,10 +325,10 @@ def test_the_signal_is_judged_against_what_is_hardest_to_beat_and_names_it(
 ) -> None:
     one = analysed(*planted(question=0.8, noise=0.5), draws=200, floors=known(told))
     row = judged(table.tables(one)).loc["signal"]
-    strength = {name: values[0] for name, values in one.cell_strength.items()}
+    gain = one.over_text.estimate
     assert (row["verdict"], row["reason"]) == (verdict, reason)
-    assert row["p"] == strength["margin_p"] and row["estimate"] == strength["margin"]
-    assert strength["signal"] == (verdict == "yes") == (row["ci_low"] > 0)
+    assert row["p"] == gain.p and row["estimate"] == gain.value
+    assert one.signal == (verdict == "yes") == (row["ci_low"] > 0)
 
 
 def test_without_refits_each_claim_has_the_verdict_or_reason_of_fixed_probes() -> None:
