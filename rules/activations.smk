@@ -21,7 +21,7 @@ rule activations:
         **jobs.asks("passes", "activations"),
     params:
         **CHOICE,
-        method=METHOD["activations"],
+        method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
         # Sorted, so that another order of the same read-outs measures nothing again.

@@ -22,7 +22,7 @@ rule answers:
         **jobs.asks("passes", "answers"),
     params:
         **CHOICE,
-        method=METHOD["answers"],
+        method=METHOD,
         style=lambda w: cfg.models[w.model].prompt,
         dtype=lambda w: cfg.models[w.model].dtype,
         max_new_tokens=cfg.generation.max_new_tokens,

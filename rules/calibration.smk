@@ -48,7 +48,7 @@ rule null_world:
     conda:
         "../envs/base.yaml"
     params:
-        method=METHOD["null_world"],
+        method=METHOD,
         world=lambda w: NULL_WORLDS[w.dataset],
         seed=cfg.seed,
     message:
@@ -100,7 +100,7 @@ rule truth:
         **jobs.place(),
         **jobs.asks("passes"),
     params:
-        method=METHOD["truth"],
+        method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
@@ -127,7 +127,7 @@ rule calibration_cell:
     conda:
         "../envs/base.yaml"
     params:
-        method=METHOD["calibration_cell"],
+        method=METHOD,
         training_seed=lambda w: cfg.models[w.model].train.seed,
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,

@@ -25,7 +25,7 @@ rule p_true:
         **jobs.place(),
         **jobs.asks("passes"),
     params:
-        method=METHOD["p_true"],
+        method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
         prompt=lambda w: cfg.models[w.model].prompt,
         batch_tokens=cfg.batch_tokens,
@@ -61,7 +61,7 @@ rule detection_scores:
         **jobs.asks("probes"),
     params:
         **({"on_disk": paths.scores_on_disk} if cfg.detection.scores else {}),
-        method=METHOD["detection_scores"],
+        method=METHOD,
         probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
         readouts=lambda w: cfg.readouts_of(w.model, w.dataset) or paths.study(w).readouts[:1],
         methods=cfg.detection.methods,
@@ -90,7 +90,7 @@ rule detection_cell:
     resources:
         **jobs.asks("tables"),
     params:
-        method=METHOD["detection_cell"],
+        method=METHOD,
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
@@ -117,7 +117,7 @@ rule detector:
     resources:
         **jobs.asks("tables"),
     params:
-        method=METHOD["detector"],
+        method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
         readout=paths.detected,
@@ -153,7 +153,7 @@ rule served_detector:
         **jobs.place(),
         **jobs.asks("passes"),
     params:
-        method=METHOD["detector"],
+        method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
         readout="resid/final",

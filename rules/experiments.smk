@@ -24,7 +24,7 @@ rule experiment_measure:
         **jobs.place(),
         **jobs.asks("passes"),
     params:
-        method=METHOD["experiment_measure"],
+        method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[w.model].prompt,
         readouts=lambda w: list(paths.study(w).readouts),

@@ -27,7 +27,7 @@ rule dataset:
     conda:
         "../envs/base.yaml"
     params:
-        method=METHOD["dataset"],
+        method=METHOD,
         dataset=lambda w: cfg.datasets[w.dataset].numbers("pool_size"),
         local=lambda w: cfg.local_of(w.dataset),
         sample_size=lambda w: cfg.pool_size_of(w.dataset),
@@ -57,7 +57,7 @@ rule prompts:
     conda:
         "../envs/base.yaml"
     params:
-        method=METHOD["prompts"],
+        method=METHOD,
         style=lambda w: cfg.models[w.model].prompt,
         anchors=lambda w: paths.study(w).anchors,
         finder=lambda w: paths.study(w).finder,

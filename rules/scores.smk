@@ -26,7 +26,7 @@ rule scores:
         **jobs.place(most_gpus=1),
         **jobs.asks("probes", "scores"),
     params:
-        method=METHOD["scores"],
+        method=METHOD,
         probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
         readouts=lambda w: list(paths.study(w).readouts),
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),

@@ -37,7 +37,7 @@ rule delta_p:
     resources:
         **jobs.asks("tables"),
     params:
-        method=METHOD["delta_p"],
+        method=METHOD,
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
@@ -60,7 +60,7 @@ rule table:
     conda:
         "../envs/base.yaml"
     params:
-        method=METHOD["table"],
+        method=METHOD,
         cells=lambda w: cfg.cells(w.figure),
         most_dropped=cfg.most_dropped,
         level=cfg.bootstrap.level,
@@ -124,7 +124,7 @@ rule experiment_table:
     conda:
         "../envs/base.yaml"
     params:
-        method=METHOD["experiment_table"],
+        method=METHOD,
         cells=lambda w: cfg.cells(w.figure),
         bootstrap=BOOTSTRAP,
         seed=cfg.seed,

@@ -15,15 +15,16 @@ from anchorscope.claims import CLAIMS
 from anchorscope.experiments.analysis import Analysis
 from anchorscope.experiments.columns import recurring, with_interval
 from anchorscope.probes import power
-from anchorscope.probes.intervals import auc
-from anchorscope.probes.strength import Strength, scores
+from anchorscope.probes.intervals import Estimate, auc
+from anchorscope.probes.strength import applying, over_model, scores
 
 VERDICTS = [key for key, claim in CLAIMS.items() if claim.unit == "samples"]
 """Claims about how well the probe detects."""
 SUMMARY = {
     **recurring("site", "position"),
     **with_interval("auc", "AUC of the probe"),
-    "text_model": "the hardest text model, which the probe beats least clearly",
+    "text_model": "the text model that the probe beats least clearly; if an AUC of 0.6 is harder "
+    "to beat, the one with the highest AUC",
     "text_auc": "AUC of this text model",
     "prompt_end_auc": "AUC of the probe at the prompt's end, before the answer",
     "token_auc": "AUC of the probability that the model gave its exact answer",
@@ -47,17 +48,16 @@ def summary(analysis: Analysis) -> pd.DataFrame:
 
     `analysis.answers` must come from `activations.measured`.
     """
-    strength, over_prompt, z = analysis.cell_strength, analysis.over_prompt, analysis.z
+    readout, z, over_prompt = analysis.readout, analysis.z, analysis.over_prompt
     right, wrong = (int(n) for n in np.bincount(z, minlength=2))
     right_asked, wrong_asked = np.bincount(z, analysis.stands_for, minlength=2).round().astype(int)
+    of_probe = Estimate.of_draws(analysis.drawn.aucs(readout.own[None], z)[:, 0], analysis.level)
     row = {
-        **analysis.readout.key,
-        "auc": strength["probe_auc"][0],
-        "auc_low": strength["auc_low"][0],
-        "auc_high": strength["auc_high"][0],
-        **_text_model(analysis),
+        **readout.key,
+        **of_probe.columns("auc"),
+        **text_model(analysis),
         "token_auc": token_auc(analysis.answers, z),
-        **_gain("text_gain", strength),
+        **analysis.over_text.estimate.columns("text_gain"),
         "right": right,
         "wrong": wrong,
         "right_asked": right_asked,
@@ -66,22 +66,25 @@ def summary(analysis: Analysis) -> pd.DataFrame:
     }
     if over_prompt is not None and analysis.before is not None:
         row |= {"prompt_end_auc": auc(analysis.before.own, z)}
-        row |= _gain("prompt_end_gain", over_prompt)
+        row |= over_prompt.estimate.columns("prompt_end_gain")
     return pd.DataFrame([row]).reindex(columns=[*SUMMARY])
 
 
-def _text_model(analysis: Analysis) -> dict[str, Any]:
-    """Return the text model that the probe beats least clearly, and its AUC; nothing if none."""
+def text_model(analysis: Analysis) -> dict[str, Any]:
+    """Return the text model that the probe beats least clearly, and its AUC; nothing if none.
+
+    If an AUC of 0.6 is harder to beat, return the text model with the highest AUC.
+    """
     if analysis.floors is None:
         return {}
-    found, by_model = analysis.cell_strength, scores(analysis.floors, analysis.answers)
-    hardest = next(one for one in (found["hardest"][0], found["floor"][0]) if one in by_model)
-    return {"text_model": hardest, "text_auc": auc(by_model[hardest], analysis.z)}
-
-
-def _gain(column: str, strength: Strength) -> dict[str, float]:
-    """Return the gain over what is beaten least clearly, with its interval."""
-    return {f"{column}{end}": float(strength[f"margin{end}"][0]) for end in ("", "_low", "_high")}
+    by_model = scores(analysis.floors, analysis.answers)
+    aucs = {
+        name: auc(s, analysis.z)
+        for name, s in applying(analysis.readout.position, by_model).items()
+    }
+    named = [name for name in aucs if analysis.over_text.over == over_model(name)]
+    hardest = next(iter(named), max(aucs, key=lambda name: aucs[name]))
+    return {"text_model": hardest, "text_auc": aucs[hardest]}
 
 
 def token_auc(answers: pd.DataFrame, z: np.ndarray) -> float:

@@ -115,8 +115,13 @@ def over_text(of: Predictions, level: float) -> Gain:
     gains, names = of.aucs() - LEAST_AUC, [str(LEAST_AUC)]
     if of.texts:
         gains = np.concatenate([gains, of.gains()[..., 0]], axis=1)
-        names += [f"the text model `{name}`" for name in of.texts]
+        names += map(over_model, of.texts)
     return margin(gains, names, of, level)
+
+
+def over_model(name: str) -> str:
+    """Return what `Gain.over` calls a text model."""
+    return f"the text model `{name}`"
 
 
 def margin(gains: np.ndarray, names: Sequence[str], of: Predictions, level: float) -> Gain:

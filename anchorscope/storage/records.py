@@ -17,17 +17,11 @@ MAKE_NUMBERS = (*ORDER, "experiment_measure", "p_true", "detection_scores")
 """Rules whose settings change numbers."""
 SHOW_NUMBERS = frozenset(("picture", "calibration_figure", "methods", "report_page"))
 """Rules whose products only show numbers that other rules made."""
-METHOD = dict.fromkeys((
-    *MAKE_NUMBERS, "null_world", "table", "experiment_table", "detection_cell", "detector",
-), 1) | dict.fromkeys((
-    "dataset", "prompts", "answers", "scores", "delta_p", "table", "experiment_table",
-    "detection_cell", "detector", "calibration_cell",
-), 2)  # fmt: skip
-"""Rule → version of its method, which is one of the rule's parameters.
+METHOD = 3
+"""Version of the method, one of the parameters of each rule that makes numbers.
 
-Raise it when the rule's numbers change. Snakemake then remakes products of older versions.
+Raise it when numbers change. Snakemake then remakes products of older versions.
 """
-
 PER_CELL = frozenset(
     "dataset local on_disk sample_size limit choice style dtype batch_tokens train worlds"
     " training_seed".split()
