@@ -9,7 +9,8 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run resume first-model rehearsal retrain ship test test-all test-slurm bench bench-full audit check format docs site pictures lock clean
+.PHONY: help setup run resume first-model rehearsal calibration null-controls \
+	calibration-experiments retrain retrain-seeds ship test test-all test-slurm bench bench-full audit check format docs site pictures lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
@@ -61,8 +62,27 @@ rehearsal: $(READY) ## run the published figures with everything real but the we
 	$(BIN)/python -m tools.rehearsal --rows '$(ROWS)' $(REHEARSED)
 	$(BIN)/snakemake --cores all all $(GENERATED) $(ARGS) --configfile resources/rehearsal.yaml results/rehearsal/cells.yaml $(QUIET)
 
+# The run that compares the instrument with known truth: the same rules under its own config.
+TRUTH = $(BIN)/snakemake --cores all $@ $(ARGS) --configfile validation/calibration.yaml $(QUIET)
+TABLE = @echo results/calibration/tables/$@.csv
+
+calibration: $(READY) ## compare the instrument with known truth, and look for false claims
+	$(TRUTH)
+	$(TABLE)
+
+null-controls: $(READY) ## look for false claims where most or all claims are false
+	$(TRUTH)
+	$(TABLE)
+
+calibration-experiments: $(READY) ## compare every experiment with known truth
+	$(TRUTH)
+	$(TABLE)
+
 retrain: $(READY) ## train the calibration models anew from their recipes
-	$(BIN)/snakemake --cores all retrain $(QUIET)
+	$(TRUTH)
+
+retrain-seeds: $(READY) ## train the calibration models that differ in the seed alone
+	$(TRUTH)
 
 ship: $(READY) ## put the trained calibration models into resources/
 	$(BIN)/python -m tools.ship
@@ -95,7 +115,7 @@ bench-full: $(READY) ## the same beside other projects, set up under build/peers
 check: $(READY) ## formatters, linters, type checker, generated files; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/snakefmt --check Snakefile workflow rules
+	$(BIN)/snakefmt --check Snakefile workflow rules validation/rules.smk
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -104,7 +124,7 @@ check: $(READY) ## formatters, linters, type checker, generated files; changes n
 format: $(READY) ## format all code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/snakefmt Snakefile workflow rules
+	$(BIN)/snakefmt Snakefile workflow rules validation/rules.smk
 
 docs: $(READY) ## write the schema and the reference page of config.yaml, and the columns of the experiments
 	$(BIN)/python -m tools.write_docs

@@ -47,6 +47,18 @@ include: "rules/tables.smk"
 include: "rules/pictures.smk"
 include: "rules/experiments.smk"
 include: "rules/detection.smk"
-include: "rules/calibration.smk"
+include: "rules/reproduction.smk"
 include: "rules/report.smk"
 include: "rules/targets.smk"
+
+
+if cfg.validation:
+
+    include: "validation/rules.smk"
+
+
+if workflow.modifier.is_main_snakefile():
+    try:
+        targets.check_targets(cfg, workflow)
+    except AnchorscopeError as error:
+        sys.exit(f"error: {error}")

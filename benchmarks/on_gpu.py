@@ -34,9 +34,9 @@ RUN = (
 )
 """Command that draws a figure. It also continues a run that ran out of time and left its lock."""
 KILLED = (
-    "rm -rf results/rehearsal/{{.partial,activations,probes,scores,delta_p,tables,figures}}; "
+    "rm -rf results/rehearsal/{{activations,probes,scores,delta_p,tables,figures}}; "
     "setsid {run} & job=$!; "
-    "until find results/rehearsal/.partial -path '*/activations+*.safetensors' 2>/dev/null "
+    "until find results/rehearsal/activations -path '*/.partial/*.safetensors' 2>/dev/null "
     "| grep -q . || ! kill -0 $job; do sleep .05; done; kill -9 -- -$job || exit 1; wait $job; "
     "{run}"
 )

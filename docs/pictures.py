@@ -18,12 +18,10 @@ from anchorscope.figures.fit import size_of
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
-PRODUCTS = {
-    "demo": "results/figures/demo.svg",
-    "evidence": "results/figures/demo.evidence.svg",
-    "calibration": "results/figures/calibration.svg",
-}
+PRODUCTS = {"demo": "results/figures/demo.svg", "evidence": "results/figures/demo.evidence.svg"}
 """Picture → the workflow's figure that it shows."""
+CALIBRATION = {"calibration": "results/calibration/figures/calibration.svg"}
+"""Picture → its figure, which `make calibration` draws."""
 FIRST_MODEL = {"first-model": "results/first-model/figures/first-model-experiments.svg"}
 """Picture → its figure, which needs models and rows that are not part of the project."""
 POOL = "GEMMA=1", "N=1300", "POOL=6000", "FIGURE=first-model-experiments"
@@ -61,6 +59,8 @@ def main() -> None:
     folder = parser.parse_args().data_folder
     build(PRODUCTS.values())
     write(PRODUCTS)
+    subprocess.run(["make", "calibration"], cwd=ROOT, check=True)
+    write(CALIBRATION)
     if folder:
         subprocess.run(["make", "first-model", *POOL, f"ROWS={folder}"], cwd=ROOT, check=True)
         write(FIRST_MODEL, NARROW)

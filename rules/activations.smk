@@ -9,10 +9,10 @@ rule activations:
         answers=paths.product("answers", ".parquet"),
         model=f"{RESULTS}/models/{{model}}.json",
     output:
-        activations=passing(directory(f"{{root}}/activations/{{model}}/{{dataset}}")),
-        provenance=f"{{root}}/activations/{{model}}/{{dataset}}.provenance.json",
+        activations=passing(directory(f"{ROOT}/activations/{{model}}/{{dataset}}")),
+        provenance=f"{ROOT}/activations/{{model}}/{{dataset}}.provenance.json",
     log:
-        f"{{root}}/logs/activations/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/activations/{{model}}/{{dataset}}.log",
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -23,12 +23,12 @@ rule activations:
         **CHOICE,
         method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
-        conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
+        conditions=cfg.conditions.model_dump(mode="json"),
         # Sorted, so that another order of the same read-outs measures nothing again.
-        readouts=lambda w: sorted(paths.study(w).readouts),
+        readouts=sorted(cfg.readouts),
         batch_tokens=cfg.batch_tokens,
         # The only settings of the probe that matter here: partners share a fold.
-        folds=lambda w: paths.study(w).probe.model_dump(include={"folds", "disjoint"}),
+        folds=cfg.probe.model_dump(include={"folds", "disjoint"}),
         seed=cfg.seed,
     message:
         "activations of {wildcards.model} on {wildcards.dataset}: measuring every condition"

@@ -10,10 +10,10 @@ rule answers:
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
     output:
-        answers=f"{{root}}/answers/{{model}}/{{dataset}}.parquet",
-        provenance=f"{{root}}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
+        answers=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet",
+        provenance=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{{root}}/logs/answers/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/answers/{{model}}/{{dataset}}.log",
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores

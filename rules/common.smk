@@ -13,7 +13,7 @@ from anchorscope.detectors import registry as detection_views
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.records import METHOD
-from anchorscope.workflow import around, resume, studies, trials
+from anchorscope.workflow import around, resume, targets, trials
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
@@ -62,7 +62,6 @@ wildcard_constraints:
     dataset=one_of(cfg.datasets),
     figure=one_of(cfg.figures),
     experiment=one_of(EXPERIMENTS),
-    root=one_of(paths.studies),
 
 
 def drawn(stem):
@@ -103,7 +102,7 @@ def worlds_taught(wildcards):
 def before_run():
     """Refuse a run that is known to fail, before the first job."""
     try:
-        around.check(workflow, cfg, paths.studies)
+        around.check(workflow, cfg)
         around.drop_forced(workflow)
     except AnchorscopeError as error:
         sys.exit(f"error: {error}")

@@ -14,10 +14,10 @@ rule p_true:
         model=f"{RESULTS}/models/{{model}}.json",
         activations=paths.product("activations"),
     output:
-        table=f"{{root}}/p_true/{{model}}/{{dataset}}.parquet",
-        provenance=f"{{root}}/p_true/{{model}}/{{dataset}}.parquet.provenance.json",
+        table=f"{ROOT}/p_true/{{model}}/{{dataset}}.parquet",
+        provenance=f"{ROOT}/p_true/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{{root}}/logs/p_true/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/p_true/{{model}}/{{dataset}}.log",
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -48,11 +48,11 @@ rule detection_scores:
         p_true=paths.product("p_true", ".parquet") if P_TRUE_NEEDED else [],
         given=paths.given_scores,
     output:
-        scores=f"{{root}}/detection/{{model}}/{{dataset}}.parquet",
-        pathways=f"{{root}}/detection/{{model}}/{{dataset}}.pathways.parquet",
-        provenance=f"{{root}}/detection/{{model}}/{{dataset}}.parquet.provenance.json",
+        scores=f"{ROOT}/detection/{{model}}/{{dataset}}.parquet",
+        pathways=f"{ROOT}/detection/{{model}}/{{dataset}}.pathways.parquet",
+        provenance=f"{ROOT}/detection/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{{root}}/logs/detection/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/detection/{{model}}/{{dataset}}.log",
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -62,8 +62,8 @@ rule detection_scores:
     params:
         **({"on_disk": paths.scores_on_disk} if cfg.detection.scores else {}),
         method=METHOD,
-        probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
-        readouts=lambda w: cfg.readouts_of(w.model, w.dataset) or paths.study(w).readouts[:1],
+        probe=cfg.probe.model_dump(mode="json"),
+        readouts=lambda w: cfg.readouts_of(w.model, w.dataset) or cfg.readouts[:1],
         methods=cfg.detection.methods,
         seed=cfg.seed,
     message:
@@ -74,24 +74,24 @@ rule detection_scores:
 
 rule detection_cell:
     input:
-        detection=f"{{root}}/detection/{{model}}/{{dataset}}.parquet",
-        pathways=f"{{root}}/detection/{{model}}/{{dataset}}.pathways.parquet",
+        detection=f"{ROOT}/detection/{{model}}/{{dataset}}.parquet",
+        pathways=f"{ROOT}/detection/{{model}}/{{dataset}}.pathways.parquet",
         answers=paths.product("answers", ".parquet"),
     output:
         **{
-            name: f"{{root}}/detection/{{model}}/{{dataset}}.{name}.csv"
+            name: f"{ROOT}/detection/{{model}}/{{dataset}}.{name}.csv"
             for name in detection_views.TABLES
         },
-        provenance=f"{{root}}/detection/{{model}}/{{dataset}}.detection.csv.provenance.json",
+        provenance=f"{ROOT}/detection/{{model}}/{{dataset}}.detection.csv.provenance.json",
     log:
-        f"{{root}}/logs/detection/{{model}}/{{dataset}}.tables.log",
+        f"{ROOT}/logs/detection/{{model}}/{{dataset}}.tables.log",
     conda:
         "../envs/base.yaml"
     resources:
         **jobs.asks("tables"),
     params:
         method=METHOD,
-        bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
+        bootstrap=cfg.bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
         "detection of {wildcards.model} on {wildcards.dataset}: tables and intervals"
@@ -108,10 +108,10 @@ rule detector:
         probes=paths.product("probes", ".safetensors"),
         summary=paths.product("delta_p", ".summary.csv"),
     output:
-        detector=directory(f"{{root}}/detectors/{{model}}/{{dataset}}/probe"),
-        provenance=f"{{root}}/detectors/{{model}}/{{dataset}}/probe.provenance.json",
+        detector=directory(f"{ROOT}/detectors/{{model}}/{{dataset}}/probe"),
+        provenance=f"{ROOT}/detectors/{{model}}/{{dataset}}/probe.provenance.json",
     log:
-        f"{{root}}/logs/detector/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/detector/{{model}}/{{dataset}}.log",
     conda:
         "../envs/gpu.yaml"
     resources:
@@ -121,8 +121,8 @@ rule detector:
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
         readout=paths.detected,
-        settings=lambda w: paths.study(w).prompting,
-        probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
+        settings=cfg.prompting,
+        probe=cfg.probe.model_dump(mode="json"),
         data=lambda w: cfg.named_data(w.dataset),
         seed=cfg.seed,
     message:
@@ -142,10 +142,10 @@ rule served_detector:
         probes=paths.product("probes", ".safetensors"),
         summary=paths.product("delta_p", ".summary.csv"),
     output:
-        detector=directory(f"{{root}}/detectors/{{model}}/{{dataset}}/resid"),
-        provenance=f"{{root}}/detectors/{{model}}/{{dataset}}/resid.provenance.json",
+        detector=directory(f"{ROOT}/detectors/{{model}}/{{dataset}}/resid"),
+        provenance=f"{ROOT}/detectors/{{model}}/{{dataset}}/resid.provenance.json",
     log:
-        f"{{root}}/logs/detector/{{model}}/{{dataset}}.resid.log",
+        f"{ROOT}/logs/detector/{{model}}/{{dataset}}.resid.log",
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -159,8 +159,8 @@ rule served_detector:
         readout="resid/final",
         main=paths.detected,
         batch_tokens=cfg.batch_tokens,
-        settings=lambda w: paths.study(w).prompting,
-        probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
+        settings=cfg.prompting,
+        probe=cfg.probe.model_dump(mode="json"),
         data=lambda w: cfg.named_data(w.dataset),
         seed=cfg.seed,
     message:

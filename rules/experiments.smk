@@ -13,10 +13,10 @@ rule experiment_measure:
         scores=paths.product("scores", ".parquet"),
         prompts=paths.product("prompts", ".parquet"),
     output:
-        rows=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",
-        provenance=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet.provenance.json",
+        rows=f"{ROOT}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",
+        provenance=f"{ROOT}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{{root}}/logs/experiments/{{experiment}}/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/experiments/{{experiment}}/{{model}}/{{dataset}}.log",
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -27,9 +27,9 @@ rule experiment_measure:
         method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[w.model].prompt,
-        readouts=lambda w: list(paths.study(w).readouts),
-        draws=lambda w: paths.study(w).draws_of(w.experiment),
-        settings=lambda w: paths.study(w).settings_of(w.experiment).model_dump(mode="json"),
+        readouts=list(cfg.readouts),
+        draws=lambda w: cfg.draws_of(w.experiment),
+        settings=lambda w: cfg.settings_of(w.experiment).model_dump(mode="json"),
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
     message:

@@ -50,17 +50,17 @@ rule prompts:
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
     output:
-        prompts=f"{{root}}/prompts/{{model}}/{{dataset}}.parquet",
-        provenance=f"{{root}}/prompts/{{model}}/{{dataset}}.parquet.provenance.json",
+        prompts=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet",
+        provenance=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{{root}}/logs/prompts/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/prompts/{{model}}/{{dataset}}.log",
     conda:
         "../envs/base.yaml"
     params:
         method=METHOD,
         style=lambda w: cfg.models[w.model].prompt,
-        anchors=lambda w: paths.study(w).anchors,
-        finder=lambda w: paths.study(w).finder,
+        anchors=cfg.anchors,
+        finder=cfg.finder,
         examples=cfg.generation.few_shot_examples,
         limit=lambda w: cfg.asked_of(w.dataset),
         seed=cfg.seed,

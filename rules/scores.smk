@@ -12,13 +12,13 @@ rule scores:
         answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
     output:
-        scores=f"{{root}}/scores/{{model}}/{{dataset}}.parquet",
-        floors=f"{{root}}/scores/{{model}}/{{dataset}}.floors.parquet",
-        draws=f"{{root}}/scores/{{model}}/{{dataset}}.draws.safetensors",
-        probes=f"{{root}}/probes/{{model}}/{{dataset}}.safetensors",
-        provenance=f"{{root}}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
+        scores=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet",
+        floors=f"{ROOT}/scores/{{model}}/{{dataset}}.floors.parquet",
+        draws=f"{ROOT}/scores/{{model}}/{{dataset}}.draws.safetensors",
+        probes=f"{ROOT}/probes/{{model}}/{{dataset}}.safetensors",
+        provenance=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{{root}}/logs/scores/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/scores/{{model}}/{{dataset}}.log",
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -27,9 +27,9 @@ rule scores:
         **jobs.asks("probes", "scores"),
     params:
         method=METHOD,
-        probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
-        readouts=lambda w: list(paths.study(w).readouts),
-        conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
+        probe=cfg.probe.model_dump(mode="json"),
+        readouts=list(cfg.readouts),
+        conditions=cfg.conditions.model_dump(mode="json"),
         seed=cfg.seed,
     message:
         "scores of {wildcards.model} on {wildcards.dataset}: fitting the probes"

@@ -28,17 +28,17 @@ rule delta_p:
         answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
     output:
-        **{name: f"{{root}}/delta_p/{{model}}/{{dataset}}{end}" for name, end in TABLES.items()},
-        provenance=f"{{root}}/delta_p/{{model}}/{{dataset}}.csv.provenance.json",
+        **{name: f"{ROOT}/delta_p/{{model}}/{{dataset}}{end}" for name, end in TABLES.items()},
+        provenance=f"{ROOT}/delta_p/{{model}}/{{dataset}}.csv.provenance.json",
     log:
-        f"{{root}}/logs/delta_p/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/delta_p/{{model}}/{{dataset}}.log",
     conda:
         "../envs/base.yaml"
     resources:
         **jobs.asks("tables"),
     params:
         method=METHOD,
-        bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
+        bootstrap=cfg.bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
         "ΔP of {wildcards.model} on {wildcards.dataset}: curve, controls and intervals"

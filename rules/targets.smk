@@ -1,18 +1,13 @@
-# Targets to name on the command line: figures, experiments, evidence, detection and calibration.
+# Targets to name on the command line: figures, experiments, evidence, detection, report.
 #
 # in:  the catalogue of figures and models
 # out: nothing of their own
-
-
-localrules:
-    retrain,
 
 
 # The rules behind a figure, and more rules behind experiments and detection. Their targets ask for
 # products that failed jobs left out.
 BEHIND = [
     rules.dataset,
-    rules.null_world,
     rules.model,
     rules.prompts,
     rules.answers,
@@ -58,20 +53,6 @@ for experiment in EXPERIMENTS.values():
             lambda _, name=experiment.name: paths.lost(cfg.targets, MEASURED, name),
 
 
-rule calibration:
-    input:
-        f"{ROOT}/tables/calibration.csv",
-        f"{ROOT}/tables/null-controls.csv",
-        paths.pictures("calibration"),
-
-
-rule:
-    name:
-        "calibration-experiments"
-    input:
-        f"{ROOT}/tables/calibration-experiments.csv",
-
-
 rule evidence:
     input:
         [paths.views_of(figure) for figure in cfg.targets],
@@ -105,40 +86,3 @@ rule report:
 rule reproduction:
     input:
         f"{ROOT}/tables/reproduction.csv",
-
-
-rule:
-    name:
-        "null-controls"
-    input:
-        f"{ROOT}/tables/null-controls.csv",
-
-
-needed, others = cfg.trained()
-
-
-rule:
-    name:
-        "retrain-seeds"
-    input:
-        [f"{RESULTS}/models/{name}.json" for name in others],
-
-
-rule retrain:
-    input:
-        [f"{RESULTS}/models/.{name}.fresh" for name in needed],
-    log:
-        f"{RESULTS}/logs/retrain.log",
-    message:
-        "all models that figures and calibration need are trained"
-    run:
-        # These marks stay until all models are trained, so an interrupted `retrain` continues.
-        for mark in input:
-            os.remove(mark)
-
-
-if workflow.modifier.is_main_snakefile():
-    try:
-        studies.check_targets(cfg, workflow)
-    except AnchorscopeError as error:
-        sys.exit(f"error: {error}")

@@ -24,10 +24,6 @@ SHIPPED = shipped.complete(yaml.safe_load((PROJECT / "config.yaml").read_text(en
 """What a fresh clone runs with: config.yaml and the catalogue."""
 TINY: dict[str, Any] = yaml.safe_load((PROJECT / "tests/data/tiny.yaml").read_text("utf-8"))
 """One world of 112 questions, one model of four layers: through the whole DAG in a minute."""
-TINY["calibration"]["nulls"] = {
-    name: {"model": "tiny-llama", "dataset": "tiny-world"}
-    for name in SHIPPED["calibration"]["nulls"]
-}
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

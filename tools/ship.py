@@ -8,6 +8,7 @@ from anchorscope.models.loading import RECIPE, fits
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 from anchorscope.workflow import config
+from validation import cells
 
 LARGEST = 4_000_000
 """Largest size of a shipped checkpoint, bytes."""
@@ -41,10 +42,11 @@ def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str
     return [folder.name for folder in folders]
 
 
-def present(path: Path) -> dict[str, str]:
+def present() -> dict[str, str]:
     """Return model → hash of its recipe, for the trained models of figures and calibration."""
-    chosen = config.read([path])
-    needed, _ = chosen.trained()
+    chosen = config.read(["config.yaml", "validation/calibration.yaml"])
+    assert chosen.validation is not None
+    needed, _ = cells.read(chosen.validation, chosen).trained(chosen)
     trains = {name: chosen.models[name].train for name in needed}
     return {name: chosen.recipe_hash(name) for name, t in trains.items() if t and t.steps}
 
@@ -52,8 +54,8 @@ def present(path: Path) -> dict[str, str]:
 def main() -> None:
     """Ship the trained checkpoints."""
     try:
-        recipes = present(Path("config.yaml"))
-        shipped = ship(Path("results/models"), Path("resources/models"), recipes)
+        models = Path("results/calibration/models")
+        shipped = ship(models, Path("resources/models"), present())
         print("shipped:", ", ".join(shipped))
     except AnchorscopeError as error:
         raise SystemExit(f"error: {error}") from None

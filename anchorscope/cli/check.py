@@ -30,7 +30,7 @@ from anchorscope.workflow.resources import (
     checkpoint as checkpoint_of,
     samples,
 )
-from anchorscope.workflow.studies import StudyCell
+from anchorscope.workflow.targets import Cell, is_built
 from anchorscope.workflow.trials import Trial
 
 
@@ -58,25 +58,24 @@ def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
     return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
 
 
-def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterator[Finding]:
-    """Check everything that the targets need; `work` is target → cells, see `studies.cells_of`.
+def check(config: RunConfig, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
+    """Check everything that the targets need; `work` is target → cells, see `targets.cells_of`.
 
     Models are checked first, because sizes on the disk can be given only for usable models.
     """
     # Models and rows are checked for built cells too, because they may have changed since.
     every = [cell for cells in work.values() for cell in cells]
-    keys = [(cell.study.root, cell.model, cell.dataset) for cell in every]
-    left = [cell for cell in dict(zip(keys, every, strict=True)).values() if not cell.built]
-    models = list(dict.fromkeys(cell.model for cell in left))
-    names = list(dict.fromkeys(cell.dataset for cell in left))
+    left = [cell for cell in dict.fromkeys(every) if not is_built(config, cell)]
+    models = list(dict.fromkeys(model for model, _ in left))
+    names = list(dict.fromkeys(dataset for _, dataset in left))
     sizes = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
     yield Finding("ok", "config", f"valid, with {', '.join(sizes)}")
     if not Path("config.yaml").is_file():
         do = "to build a target, run `snakemake` with this config in the root of a clone"
         yield Finding("warning", "config", "this folder is no clone", do)
-    for name in dict.fromkeys(cell.model for cell in every):
+    for name in dict.fromkeys(model for model, _ in every):
         yield from model(config, name)
-    targets = [tried("target", target, work_left, cells) for target, cells in work.items()]
+    targets = [tried("target", target, work_left, config, cells) for target, cells in work.items()]
     yield from targets
     if all(finding.status == "ok" for finding in targets):
         yield tried("disk", config.results, disk, config, left)
@@ -86,41 +85,44 @@ def check(config: RunConfig, work: Mapping[str, Sequence[StudyCell]]) -> Iterato
     fitting = {name for name, trial in known.items() if trial.largest_batch_tokens}
     yield from gpu(config, [name for name in models if name not in fitting])
     for name, trial in known.items():
-        yield from measured(config, trial, [cell for cell in left if cell.model == name])
+        yield from measured(config, trial, [cell for cell in left if cell[0] == name])
     for name in (name for name in models if name not in known):
         yield unknown_time(config, name)
-    for name in dict.fromkeys(cell.dataset for cell in every):
+    for name in dict.fromkeys(dataset for _, dataset in every):
         if config.local_of(name) is None:
             continue
-        askers = {config.answering(c.model) for c in every if c.dataset == name}
+        askers = {config.answering(asker) for asker, on in every if on == name}
         styles = {config.models[model].prompt for model in askers}
         yield from dataset(config, name, styles)
     yield from access(config, models, names)
 
 
-def work_left(cells: Sequence[StudyCell]) -> str:
+def work_left(config: Config, cells: Sequence[Cell]) -> str:
     """Describe how many cells a target has left to measure, with samples and disk space."""
-    left = [cell for cell in cells if not cell.built]
+    left = [cell for cell in cells if not is_built(config, cell)]
     if not left:
         return "all cells were measured; `snakemake -n` tells whether they are out of date"
-    n_asked, n = (sum(_counted(count, left)) for count in (asked, samples))
-    size = gigabytes(sum(map(_bytes, left)))
+    n_asked, n = (sum(_counted(count, config, left)) for count in (asked, samples))
+    size = gigabytes(sum(_bytes(config, left)))
     return str(say.cells_left(len(left), len(cells), n_asked, n, size))
 
 
-def _counted(count: Callable[[Config, str], int], cells: Iterable[StudyCell]) -> list[int]:
+def _counted(
+    count: Callable[[Config, str], int], config: Config, cells: Iterable[Cell]
+) -> list[int]:
     """Return the number of questions or samples (`count`) of each cell."""
-    return [count(cell.study.config, cell.dataset) for cell in cells]
+    return [count(config, dataset) for _, dataset in cells]
 
 
-def _bytes(cell: StudyCell) -> int:
-    return activation_bytes(cell.study.config, cell.model, cell.dataset)
+def _bytes(config: Config, cells: Iterable[Cell]) -> list[int]:
+    """Return the size of each cell's activations."""
+    return [activation_bytes(config, *cell) for cell in cells]
 
 
-def disk(config: Config, left: Iterable[StudyCell]) -> str:
+def disk(config: Config, left: Iterable[Cell]) -> str:
     """Describe disk space for activations. Raise if space is short or the folder is read-only."""
     check_writable(config.results)
-    need = check_room(map(_bytes, left), config.keep_activations, config.results)
+    need = check_room(_bytes(config, left), config.keep_activations, config.results)
     room = f"the disk has room for the activations, about {gigabytes(need)}"
     return room if need else "no activations are left to write"
 
@@ -170,10 +172,10 @@ def checkpoint(folder: Path, entry: Model, prompt: str) -> str:
     return str(folder)
 
 
-def measured(config: Config, trial: Trial, left: Iterable[StudyCell]) -> Iterator[Finding]:
+def measured(config: Config, trial: Trial, left: Iterable[Cell]) -> Iterator[Finding]:
     """Say how long a model's cells take and whether batches fit, from its trial on this machine."""
     cells = list(left)
-    n_asked, n = (sum(_counted(count, cells)) for count in (asked, samples))
+    n_asked, n = (sum(_counted(count, config, cells)) for count in (asked, samples))
     time = trials.duration(trial.time(n_asked, n))
     yield Finding("ok", "time", say.time_needed(trial.model, time, trial.card))
     wanted = families.batch_tokens(config.batch_tokens, "cuda")

@@ -20,7 +20,7 @@ from anchorscope.questions.reading import file_rows, local_files
 from anchorscope.storage.counts import in_words
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
-from anchorscope.workflow import config, studies
+from anchorscope.workflow import config, targets as known
 from anchorscope.workflow.devices import ON_CPU, best_device, gpus_here
 
 MAIN = "config.yaml"
@@ -62,9 +62,7 @@ class UsageError(AnchorscopeError):
 def check(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(
-            help=f"Figures, or other targets of Snakemake: {', '.join(studies.TARGETS)}."
-        ),
+        typer.Argument(help=f"Figures, or other targets of Snakemake: {', '.join(known.TARGETS)}."),
     ] = None,
     config_files: ConfigFiles = None,
     as_json: AsJson = False,
@@ -78,7 +76,7 @@ def check(
 
     chosen = read(config_files)
     try:
-        work = {name: studies.cells_of(chosen, name) for name in targets or chosen.targets}
+        work = {name: known.cells_of(chosen, name) for name in targets or chosen.targets}
     except AnchorscopeError as error:
         raise UsageError(error.what, error.where, error.do, see=error.see) from None
     findings = []

@@ -33,6 +33,13 @@ BOUNDS = {
 """Pydantic error type → the allowed values. The error's context fills in the braces."""
 
 
+MOVED: Mapping[tuple[int | str, ...], str] = {
+    ("calibration",): "set `models`, `datasets` and `nulls` in validation/cells.yaml, and all else "
+    "in validation/calibration.yaml"
+}
+"""Key that left the config → where it is now."""
+
+
 class Mistake(NamedTuple):
     """A mistake in the config; `what`, `do` and `see` are those of `AnchorscopeError`."""
 
@@ -60,6 +67,8 @@ def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
     name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
     subject = f"item {path[-1] + 1} of `{name}`" if isinstance(path[-1], int) else f"`{name}`"
     if kind == "extra_forbidden":
+        if path in MOVED:
+            return Mistake(path, f"`{name}` is no longer a key", MOVED[path], "truth-target")
         return Mistake(path, f"unknown key `{name}`", nearest(name, section.model_fields))
     if kind == "missing":
         about = str(field.description if field else "").replace("\n", " ")

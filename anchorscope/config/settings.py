@@ -126,32 +126,6 @@ class ChartSettings(Section):
     captions: bool = key(True, "Whether figures have a title and a caption.")
 
 
-class Null(Section):
-    """A cell where some or all claims would be false positives."""
-
-    model: ModelKey = Field(description="Key of the model.")
-    dataset: DatasetKey = Field(description="Key of the dataset.")
-    shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
-    allows: list[Text] = Field([])
-    """Claims that may hold in the cell, such as `signal`; all others would be false positives."""
-    expectation: Text = Field(description="Why these claims would be false positives, in words.")
-
-
-class Calibration(Section):
-    """Cells with known truth, measured by the target `calibration`."""
-
-    models: Listed[ModelKey] = Field(["calibration-llama", "calibration-qwen3"])
-    """Keys of models that the workflow trains on planted worlds."""
-    datasets: Listed[DatasetKey] = Field(
-        ["world-relation", "world-trivia", "world-two-hop", "world-search"]
-    )
-    """Keys of worlds."""
-    random_draws: Count = key(5, "Random draws of tokens per sample.")
-    bootstrap_draws: Count = key(200, "Bootstrap draws.")
-    nulls: dict[str, Null] = Field(default_factory=dict)
-    """Cells where some or all claims would be false positives."""
-
-
 class GivenScores(Section):
     """Scores that another method gave to the answers of a cell."""
 
@@ -214,8 +188,8 @@ class Config(Section):
     detection: Detection = Field(
         default_factory=Detection, description="Detectors of wrong answers."
     )
-    calibration: Calibration = Field(default_factory=Calibration)
-    """Cells with known truth."""
+    validation: Place | None = None
+    """File of cells with known truth. Only validation/calibration.yaml names one."""
     models: dict[Name, Model] = Field(default_factory=dict, description="Models, by key.")
     datasets: dict[Name, Dataset] = Field(default_factory=dict, description="Datasets, by key.")
     figures: dict[Name, Figure] = Field(default_factory=dict, description="Figures, by key.")
@@ -317,8 +291,6 @@ class Config(Section):
     def shows_examples(self, dataset: str) -> bool:
         """Return whether the prompts of any model on the dataset have worked examples."""
         cells = {cell for figure in self.figures for cell in self.cells(figure)}
-        cells |= {(null.model, null.dataset) for null in self.calibration.nulls.values()}
-        cells |= set(self.calibrated())
         models = {self.answering(model) for model, on in cells if on == dataset}
         styles = {STYLES[self.models[model].prompt] for model in models}
         return self.generation.few_shot_examples > 0 and any(s.shows_examples for s in styles)
@@ -333,23 +305,6 @@ class Config(Section):
         """Return the path of a dataset's local rows, inside `data_folder` if that is given."""
         local = self.datasets[dataset].local
         return local and str(Path(self.data_folder or "", local))
-
-    def calibrated(self) -> list[tuple[str, str]]:
-        """Return the calibration's cells (model, dataset), without those that the config lacks."""
-        return [
-            (model, dataset)
-            for model in self.calibration.models
-            for dataset in self.calibration.datasets
-            if model in self.models and dataset in self.datasets
-        ]
-
-    def trained(self) -> tuple[list[str], list[str]]:
-        """Split models with a recipe into those that figures or calibration use, and the others."""
-        needed = {name for figure in self.figures.values() for name in figure.models}
-        needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
-        names = [name for name, model in self.models.items() if model.train]
-        used = [name for name in names if name in needed]
-        return used, [name for name in names if name not in needed]
 
     def recipe_hash(self, model: str) -> str:
         """Return the hash of all settings that determine the weights of a model trained here."""

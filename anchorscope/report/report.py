@@ -125,7 +125,7 @@ def _detection(config: Config, figure: str) -> list[str]:
 
 
 def _pictures(config: Config) -> list[dict[str, Any]]:
-    """Return every picture that was drawn for the targets or for the calibration.
+    """Return every picture that was drawn for the targets.
 
     `svg` is in base64, or "" if it exceeds what earlier pictures leave of `PICTURES` bytes.
     """
@@ -151,4 +151,3 @@ def _views(config: Config) -> Iterator[tuple[str, str, str, str]]:
     for figure in config.targets:
         for view, picture in pictures(readouts).items():
             yield figure, view, picture.title, abouts.get(view, "")
-    yield "calibration", "", "", ""

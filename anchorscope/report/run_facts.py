@@ -39,7 +39,7 @@ def cells(config: Config) -> dict[tuple[str, str, str], str]:
 def resolved(config: Config) -> dict[str, Any]:
     """Return the settings of a run as plain data, with the catalogue entries that it uses."""
     used = list(cells(config))
-    settings = config.model_dump(mode="json", exclude={"calibration"})
+    settings = config.model_dump(mode="json", exclude={"validation"})
     kept = {
         "figures": set(config.targets),
         "models": {model for model, _, _ in used},

@@ -6,8 +6,8 @@ job that outlives its run nor a run in another folder with the same `results`. S
 lock: a new run sees it and is refused (`around.refuse_held`). If two runs start at the same time,
 the second job waits and need not do the work again.
 
-A lock is on the file `<root>/.partial/<product>.lock`. The operating system releases it when the
-process ends. Some network disks have no locks.
+A lock is on the file `.partial/<product>.lock` beside the product. The operating system releases it
+when the process ends. Some network disks have no locks.
 """
 
 import fcntl
@@ -34,15 +34,15 @@ def supported(folder: str | Path) -> bool:
     return True
 
 
-def path_of(root: str | Path, product: str | Path) -> Path:
+def path_of(product: str | Path) -> Path:
     """Return the path of a product's lock, next to its finished batches."""
-    waits = waiting(root, product)
+    waits = waiting(product)
     return waits.with_name(f"{waits.name}.lock")
 
 
-def holder(root: str | Path, product: str | Path) -> str | None:
+def holder(product: str | Path) -> str | None:
     """Return the holder of a product's lock, such as `process 12 on node3`, or None."""
-    with suppress(OSError), path_of(root, product).open(encoding="utf-8") as file:
+    with suppress(OSError), path_of(product).open(encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -51,7 +51,7 @@ def holder(root: str | Path, product: str | Path) -> str | None:
 
 
 @contextmanager
-def held(root: str | Path, product: str | Path) -> Iterator[bool]:
+def held(product: str | Path) -> Iterator[bool]:
     """Hold the lock of a product, and wait while another process holds it.
 
     On a disk without locks (see `supported`), no lock is held.
@@ -59,14 +59,14 @@ def held(root: str | Path, product: str | Path) -> Iterator[bool]:
     Yields:
         Whether another process held the lock before.
     """
-    path = path_of(root, product)
+    path = path_of(product)
     path.parent.mkdir(parents=True, exist_ok=True)
     other = None
     with path.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            other = holder(root, product) or "another process"
+            other = holder(product) or "another process"
             log.info("waiting for %s, which is making %s", other, product)
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:

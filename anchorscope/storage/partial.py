@@ -1,9 +1,9 @@
 """Finished batches of a job, kept so that no interruption and no failing rerun loses them.
 
 Snakemake deletes a job's declared outputs before it runs the job again, even if the new run fails.
-So batches are kept in a folder that no rule declares, `<root>/.partial/<product>/<hash>/`. The hash
-covers the settings. When the product is made, batches with another hash are removed. Each file
-notes the `signature` of its samples, so that batches cannot be confused.
+So batches are kept in a folder that no rule declares, `.partial/<product>/<hash>/` beside the
+product. The hash covers the settings. When the product is made, batches with another hash are
+removed. Each file notes the `signature` of its samples, so that batches cannot be confused.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def folder_for(
         "device": str(device),
         "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
     }
-    folder = waiting(snakemake.wildcards.root, product) / identity(made_from)
+    folder = waiting(product) / identity(made_from)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -84,14 +84,13 @@ def publish(folder: Path, product: str | Path) -> None:
 
 def drop(products: Iterable[str | Path]) -> None:
     """Remove all batches of `products`, whatever their settings."""
-    for product in map(Path, products):
-        for root in product.parents:
-            shutil.rmtree(waiting(root, product), ignore_errors=True)
+    for product in products:
+        shutil.rmtree(waiting(product), ignore_errors=True)
 
 
-def waiting(root: str | Path, product: str | Path) -> Path:
+def waiting(product: str | Path) -> Path:
     """Return the folder of a product's batches, with a subfolder for each hash of settings."""
-    return Path(root, FOLDER, "+".join(Path(product).relative_to(root).parts))
+    return Path(product).parent / FOLDER / Path(product).name
 
 
 def batch(folder: Path, number: int) -> Path:

@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,7 @@ from anchorscope.storage.records import SHOW_NUMBERS, check_inputs
 from anchorscope.workflow import job_status, resume
 from anchorscope.workflow.jobs import prepared
 from anchorscope.workflow.resources import activation_bytes
-from anchorscope.workflow.stage import job_of, root_of_lock
-from anchorscope.workflow.studies import Study
+from anchorscope.workflow.stage import has_lock, job_of
 
 
 def on_a_cluster(workflow: Any) -> bool:
@@ -28,7 +27,7 @@ def on_a_cluster(workflow: Any) -> bool:
     return hasattr(workflow.executor_settings, "status_command")
 
 
-def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> None:
+def check(workflow: Any, config: RunConfig) -> None:
     """Refuse a run that cannot succeed, and print the disk space of its activations.
 
     Raises:
@@ -50,7 +49,7 @@ def check(workflow: Any, config: RunConfig, studies: Mapping[str, Study]) -> Non
     say_copied(workflow)
     cells = [job.wildcards for job in jobs if job.rule.name == "activations"]
     if cells:  # old activations are deleted only after the new ones are made
-        sizes = [activation_bytes(studies[w.root].config, w.model, w.dataset) for w in cells]
+        sizes = [activation_bytes(config, w.model, w.dataset) for w in cells]
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
 
@@ -146,8 +145,7 @@ def refuse_held(jobs: Iterable[Any]) -> None:
     """
     held = {}
     for job in jobs:
-        root = root_of_lock(job)
-        if root and (process := locks.holder(root, job.output[0])):
+        if has_lock(job) and (process := locks.holder(job.output[0])):
             held[str(job.output[0])] = f"{job_of(job)}: {process}"
     if held:
         what = f"a job of another run is still making {', '.join(held)}"

@@ -16,7 +16,7 @@ from anchorscope.experiments.registry import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 from anchorscope.storage.identity import CATALOGUES
-from anchorscope.workflow.studies import TARGETS
+from anchorscope.workflow.targets import PROOF, TARGETS
 
 RULES = """
     dataset model train prompts answers activations scores truth table picture detector samples
@@ -24,7 +24,7 @@ RULES = """
     calibration_figure detection_scores detection_cell detection_table experiment_measure
     experiment_table experiment_calibration reproduction_table report_page served_detector
 """
-RESERVED = frozenset([*TARGETS, *RULES.split()])
+RESERVED = frozenset([*TARGETS, *PROOF, *RULES.split()])
 """Names of targets and rules of the workflow. No model, dataset or figure may have them."""
 
 Keys = tuple[str, ...]
@@ -199,14 +199,6 @@ def _between_sections(config: RunConfig) -> Iterator[Mistake]:
             what = f"the read-out `{figure.readout}` is not measured: it is not among `readouts`"
             do = f"add it to `readouts`, or draw one of: {', '.join(config.readouts)}"
             yield Mistake(("figures", name, "readout"), what, do)
-    for name in config.calibration.models:
-        if name in config.models and config.models[name].train is None:
-            what = f"`{name}` is not trained here, so its true pathways are unknown"
-            yield Mistake(("calibration", "models"), what, "name models with a `train` entry")
-    for name in config.calibration.datasets:
-        if name in real_rows:
-            what = f"`{name}` is not a world, so it has no planted pathways"
-            yield Mistake(("calibration", "datasets"), what, "name datasets with a `world` entry")
 
 
 def _small_pools(config: RunConfig) -> Iterator[Mistake]:

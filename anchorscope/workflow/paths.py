@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from anchorscope.experiments import registry
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.figures.view import View
 from anchorscope.models.loading import files, fits
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest
-from anchorscope.workflow import studies
+from anchorscope.workflow import targets
 from anchorscope.workflow.pictures import pictures
 
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
@@ -32,34 +31,25 @@ class Paths:
         # products.
         self.results, self.root = config.results, config.root
         self.resources = os.path.join(self.project, "resources")
-        self.studies = studies.of(config)
-        self.calibration = studies.calibration_root(config)
         self.readouts = {name: name.replace("/", "-") for name in config.answer_readouts}
         self.views = pictures(self.readouts)
 
-    def study(self, wildcards: Any) -> RunConfig:
-        """Return the settings of the study to which the wildcard `root` belongs."""
-        return self.studies[wildcards.root].config
-
-    def of_cell(self, root: str, stage: str, model: str, dataset: str, end: str = "") -> str:
+    def of_cell(self, stage: str, model: str, dataset: str, end: str = "") -> str:
         """Return the path of a stage's product for one cell.
 
-        All studies share prompts and answers, which lie in the main root. They are those of the
-        model that `answers_of` names, if it is set.
+        Prompts and answers are those of the model that `answers_of` names, if it is set.
         """
         if stage in ("prompts", "answers"):
-            root, model = self.root, self.config.answering(model)
-        return f"{root}/{stage}/{model}/{dataset}{end}"
+            model = self.config.answering(model)
+        return f"{self.root}/{stage}/{model}/{dataset}{end}"
 
-    def of_cells(
-        self, root: str, stage: str, cells: Iterable[tuple[str, str]], end: str = ""
-    ) -> list[str]:
+    def of_cells(self, stage: str, cells: Iterable[tuple[str, str]], end: str = "") -> list[str]:
         """Return the paths of a stage's product for some cells, (model, dataset)."""
-        return [self.of_cell(root, stage, model, dataset, end) for model, dataset in cells]
+        return [self.of_cell(stage, model, dataset, end) for model, dataset in cells]
 
     def product(self, stage: str, end: str = "") -> Callable[[Any], str]:
         """Return a function from wildcards to the path of a stage's product for their cell."""
-        return lambda w: self.of_cell(w.root, stage, w.model, w.dataset, end)
+        return lambda w: self.of_cell(stage, w.model, w.dataset, end)
 
     def of_figure(self, stage: str, end: str) -> Callable[[Any], list[str]]:
         """Return a function from wildcards to the paths of a product for all cells of a figure.
@@ -70,43 +60,18 @@ class Paths:
         def found(w: Any) -> list[str]:
             only = getattr(w, "model", None)
             cells = [cell for cell in self.config.cells(w.figure) if only in (None, cell[0])]
-            return self.of_cells(self.root, stage, cells, end)
+            return self.of_cells(stage, cells, end)
 
         return found
 
     def of_targets(self, stage: str, end: str = ".parquet") -> list[str]:
         """Return the paths of a product for all cells of the targets."""
-        return self.of_cells(self.root, stage, studies.shown_cells(self.config), end)
+        return self.of_cells(stage, targets.shown_cells(self.config), end)
 
-    def detected(self, wildcards: Any) -> str:
-        """Return the read-out of a cell's detector: the first one at the position `final`."""
-        readouts = self.study(wildcards).readouts
-        return next((name for name in readouts if name.endswith("/final")), "mlp/final")
-
-    def of_calibration(
-        self, stage: str, end: str = "", cells: Iterable[tuple[str, str]] | None = None
-    ) -> list[str]:
-        """Return the paths of a product in the calibration's root.
-
-        By default, `cells` are the cells to compare with the planted truth.
-        """
-        chosen = self.config.calibrated() if cells is None else cells
-        return self.of_cells(self.calibration, stage, chosen, end)
-
-    def experiments_held(self) -> list[tuple[str, str, str]]:
-        """Return (experiment, model, dataset) of all cells of `calibration-experiments`."""
-        return [
-            (name, *cell)
-            for name in registry.EXPERIMENTS
-            for cell in studies.held_cells(self.config, name)
-        ]
-
-    def of_experiments(self) -> list[str]:
-        """Return the paths of the rows of all `experiments_held`."""
-        return [
-            self.of_cell(self.calibration, f"experiments/{name}", model, dataset, ".parquet")
-            for name, model, dataset in self.experiments_held()
-        ]
+    @property
+    def detected(self) -> str:
+        """The read-out of a cell's detector: the first one at the position `final`."""
+        return next((name for name in self.config.readouts if name.endswith("/final")), "mlp/final")
 
     def given_scores(self, wildcards: Any) -> list[str]:
         """Return the files of scores that the user gives for a cell, whether they exist or not."""
@@ -149,8 +114,7 @@ class Paths:
         if rule.rule.name in ("model", "prompts", "answers"):
             models.append(self.config.answering(model))
         for one in dict.fromkeys(models):
-            names = {"root": self.root, "figure": figure, "model": one, "dataset": dataset}
-            names["experiment"] = experiment
+            names = {"figure": figure, "model": one, "dataset": dataset, "experiment": experiment}
             products = [str(product).format(**names) for product in rule.output]
             yield products, str(rule.log[0]).format(**names)
 

@@ -46,9 +46,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         config = getattr(snakemake, "config", {})
         most = config.get("most_dropped", 0.5)
         check_inputs(inputs, float(most))  # YAML reads 5e-1 as text
-        named = dict(snakemake.wildcards.items())
-        named.pop("root", None)
-        Progress.job = " ".join([snakemake.rule, *named.values()])
+        Progress.job = " ".join([snakemake.rule, *dict(snakemake.wildcards.items()).values()])
         with _alone(snakemake):
             if not config.get("keep_activations", True):
                 partial.drop(path for path in inputs if Path(path).is_dir())  # activations
@@ -78,23 +76,21 @@ def _lost_inputs(snakemake: Any) -> AnchorscopeError | None:
     return AnchorscopeError(what, ", ".join(lost), do, see="still-running")
 
 
-def root_of_lock(job: Any) -> str | None:
-    """Return the folder whose `.partial` holds the job's lock, or None for a job without a lock.
+def has_lock(job: Any) -> bool:
+    """Return whether a job holds a lock: if it makes a product of a cell, or trains a model.
 
-    Jobs without a lock take seconds: they locate a model, read rows, or join the tables of cells.
+    All others take seconds: they locate a model, read rows, or join the tables of cells.
     """
-    if str(job.rule) == "train":  # makes `<results>/models/<model>/` in minutes to hours
-        return str(Path(job.output[0]).parents[1])
-    return getattr(job.wildcards, "root", None)
+    return str(job.rule) == "train" or {"model", "dataset"} <= dict(job.wildcards.items()).keys()
 
 
 @contextmanager
 def _alone(snakemake: Any) -> Iterator[None]:
     """Wait for a job's lock and hold it. End this job if another job made the product meanwhile."""
-    if (root := root_of_lock(snakemake)) is None:
+    if not has_lock(snakemake):
         yield
         return
-    with locks.held(root, snakemake.output[0]) as waited:
+    with locks.held(snakemake.output[0]) as waited:
         if waited and _is_made(snakemake):
             log.info("nothing to do: another process has made %s", snakemake.output[0])
             raise SystemExit(0)

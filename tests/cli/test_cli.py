@@ -21,7 +21,7 @@ from anchorscope.cli.check import gigabytes
 from anchorscope.experiments import registry
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
-from anchorscope.workflow import studies
+from anchorscope.workflow import targets
 from cli.conftest import TOKEN
 
 
@@ -313,10 +313,17 @@ def test_a_shipped_checkpoint_is_held_against_its_recipe(run, clone):
 def test_every_target_that_snakemake_knows_is_accepted(run, monkeypatch):
     monkeypatch.chdir(PROJECT)
     rules = (PROJECT / "rules/targets.smk").read_text(encoding="utf-8")
-    named = re.findall(r"^rule (\w+):", rules, re.M) + re.findall(r'name:\n +"([\w-]+)"', rules)
-    assert sorted(studies.TARGETS) == sorted(["all", *named, *registry.EXPERIMENTS])
+    named = re.findall(r"^rule (\w+):", rules, re.M)
+    assert sorted(targets.TARGETS) == sorted(["all", *named, *registry.EXPERIMENTS])
     config = cli.read([])
-    cells = {name: len(studies.cells_of(config, name)) for name in studies.TARGETS}
-    nulls = {(n.model, n.dataset) for n in config.calibration.nulls.values()}
+    cells = {name: len(targets.cells_of(config, name)) for name in targets.TARGETS}
     assert cells["all"] == cells["report"] == 8 and cells["reproduction"] == 0
-    assert cells["calibration"] == len(nulls | set(config.calibrated()))
+
+
+def test_a_target_of_the_proof_is_refused_with_the_command_that_runs_it():
+    rules = (PROJECT / "validation/rules.smk").read_text(encoding="utf-8")
+    named = re.findall(r'name:\n +"([\w-]+)"', rules)
+    assert {*named, "calibration", "retrain"} == {*targets.PROOF}
+    for name in targets.PROOF:
+        error = targets.unknown(cli.read([PROJECT / "config.yaml"]), name)
+        assert error.do == f"run `make {name}`" and error.see == "truth-target"

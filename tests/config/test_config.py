@@ -51,7 +51,7 @@ def test_the_shipped_values_are_the_defaults():
     """So a config with catalogues only measures the same."""
     bare = load({key: SHIPPED[key] for key in KINDS}).model_dump()
     full = load(SHIPPED).model_dump()
-    for named in (*KINDS, "calibration"):
+    for named in KINDS:
         bare.pop(named), full.pop(named)
     assert bare == full
 
@@ -85,7 +85,8 @@ def test_a_name_that_would_break_a_rule_or_a_file_is_refused(name, expected):
 
 def test_a_name_may_hold_an_underscore_unless_a_rule_has_it():
     assert load(changed("models/qwen_3", {"local": "x"})).models["qwen_3"].label == "qwen_3"
-    text = "".join(path.read_text("utf-8") for path in (PROJECT / "rules").glob("*.smk"))
+    files = [*PROJECT.glob("rules/*.smk"), PROJECT / "validation/rules.smk"]
+    text = "".join(path.read_text("utf-8") for path in files)
     names = set(re.findall(r"^rule (\w+):", text, re.M))
     assert "delta_p" in names and names <= RESERVED
 
@@ -225,10 +226,9 @@ def test_a_given_file_that_defines_figures_and_no_targets_builds_its_own(tmp_pat
     assert read([PROJECT / "config.yaml", given]).targets == targets
 
 
-def test_a_config_of_settings_alone_has_the_models_and_null_controls():
+def test_a_config_of_settings_alone_has_the_models():
     found = load({"targets": ["mine"], "figures": {"mine": figure("hard-qwen3", "world-search")}})
     assert found.models["qwen3-4b"].hub == "Qwen/Qwen3-4B"
-    assert found.calibration.nulls.keys() == load(SHIPPED).calibration.nulls.keys()
 
 
 def test_a_key_of_the_users_wins_and_the_rest_of_the_entry_stays():

@@ -131,7 +131,7 @@ def test_a_run_is_killed_with_its_jobs_and_continued_even_if_its_figure_was_ther
 ):
     monkeypatch.chdir(tmp_path)
     figure = tmp_path / "results/rehearsal/figures/figure.html"
-    batch = tmp_path / "results/rehearsal/.partial/activations+cell/0.safetensors"
+    batch = tmp_path / "results/rehearsal/activations/.partial/cell/0.safetensors"
     if built:
         figure.parent.mkdir(parents=True)
         figure.touch()

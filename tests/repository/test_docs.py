@@ -153,8 +153,6 @@ def patterns() -> list[re.Pattern[str]]:
 
 def documented(name: str) -> bool:
     """Whether a path below the results folder is on the page; records go by their product."""
-    stages = "prompts|answers|activations|probes|scores|delta_p|logs"
-    name = re.sub(rf"^calibration/(?=(?:{stages})/)", "", name)
     name = name.removesuffix(".provenance.json")
     # The record of a folder, and of all pictures of a figure, is named after what they share.
     ways = (name, f"{name}/", f"{name}.html")

@@ -17,9 +17,9 @@ import sys, time
 from anchorscope.storage import locks
 
 print("begins", flush=True)
-with locks.held(sys.argv[1], sys.argv[2]) as waited:
+with locks.held(sys.argv[1]) as waited:
     print(waited, flush=True)
-    time.sleep(float(sys.argv[3]))
+    time.sleep(float(sys.argv[2]))
 """
 
 
@@ -34,7 +34,7 @@ def hold(tmp_path: Path, product: Path) -> Iterator[Callable[[float], subprocess
     begun = []
 
     def begin(seconds: float) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", HOLD, str(tmp_path), str(product), str(seconds)]
+        command = [sys.executable, "-c", HOLD, str(product), str(seconds)]
         begun.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         assert said(begun[-1]) == "begins"
         return begun[-1]
@@ -50,28 +50,28 @@ def said(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_a_lock_names_its_process(tmp_path, product):
-    assert locks.holder(tmp_path, product) is None
-    with locks.held(tmp_path, product) as waited:
+def test_a_lock_names_its_process(product):
+    assert locks.holder(product) is None
+    with locks.held(product) as waited:
         assert not waited
-        assert str(locks.holder(tmp_path, product)).startswith("process ")
-        assert locks.holder(tmp_path, product.with_name("d2")) is None
-    assert locks.holder(tmp_path, product) is None
+        assert str(locks.holder(product)).startswith("process ")
+        assert locks.holder(product.with_name("d2")) is None
+    assert locks.holder(product) is None
 
 
-def test_a_killed_process_holds_nothing(tmp_path, product, hold):
+def test_a_killed_process_holds_nothing(product, hold):
     first = hold(60)
     assert said(first) == "False"
-    assert f"process {first.pid} on " in str(locks.holder(tmp_path, product))
+    assert f"process {first.pid} on " in str(locks.holder(product))
     first.kill()
     first.wait()
-    assert locks.path_of(tmp_path, product).exists()
-    assert locks.holder(tmp_path, product) is None
-    with locks.held(tmp_path, product) as waited:
+    assert locks.path_of(product).exists()
+    assert locks.holder(product) is None
+    with locks.held(product) as waited:
         assert not waited
 
 
-def test_the_next_ones_wait_and_hold_it_one_after_the_other(tmp_path, product, hold):
+def test_the_next_ones_wait_and_hold_it_one_after_the_other(product, hold):
     first = hold(60)
     assert said(first) == "False"
     others = [hold(0.5), hold(0.5)]
@@ -88,5 +88,5 @@ def test_a_disk_without_locks_is_known_and_holds_up_no_job(tmp_path, product, mo
     no_locks = OSError(errno.ENOLCK, "No locks available")
     monkeypatch.setattr(locks.fcntl, "flock", Mock(side_effect=no_locks))
     assert not locks.supported(tmp_path)
-    with locks.held(tmp_path, product) as waited, locks.held(tmp_path, product) as too:
-        assert (waited, too) == (False, False) and locks.holder(tmp_path, product) is None
+    with locks.held(product) as waited, locks.held(product) as too:
+        assert (waited, too) == (False, False) and locks.holder(product) is None

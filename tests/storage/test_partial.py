@@ -26,9 +26,8 @@ def batch(folder: Path) -> Path:
     return path
 
 
-def job(root: Path, **params: object) -> SimpleNamespace:
-    place = SimpleNamespace(root=str(root))
-    return SimpleNamespace(rule="activations", params=params, input=[], wildcards=place)
+def job(**params: object) -> SimpleNamespace:
+    return SimpleNamespace(rule="activations", params=params, input=[])
 
 
 def test_a_batch_comes_back_bit_for_bit_with_its_notes(tmp_path: Path) -> None:
@@ -77,10 +76,10 @@ def test_batches_become_their_product_and_are_found_again_when_it_was_deleted(
     tmp_path: Path,
 ) -> None:
     product = tmp_path / "activations/m/d"
-    waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
+    waits = partial.folder_for(job(), product, "cpu", "plan")
     batch(waits)
     (waits / ".batch-00001.safetensors.12@node.draft").touch()
-    assert partial.folder_for(job(tmp_path), product, "cpu", "plan") == waits
+    assert partial.folder_for(job(), product, "cpu", "plan") == waits
     partial.publish(waits, product)
     shutil.rmtree(product)
     partial.publish(waits, product)
@@ -96,7 +95,7 @@ def test_a_file_system_without_links_gets_the_batches_moved(
 ) -> None:
     monkeypatch.setattr(partial.os, "link", Mock(side_effect=OSError))
     product = tmp_path / "activations/m/d"
-    waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
+    waits = partial.folder_for(job(), product, "cpu", "plan")
     batch(waits)
     partial.publish(waits, product)
     assert not waits.exists()
@@ -107,8 +106,8 @@ def test_batches_made_under_other_settings_stay_until_the_product_is_made_anew(
     tmp_path: Path,
 ) -> None:
     one, other = tmp_path / "activations/m/d", tmp_path / "activations/m/d2"
-    old = [partial.folder_for(job(tmp_path, seed=1), name, "cpu", 1) for name in (one, other)]
-    new = partial.folder_for(job(tmp_path, seed=2), one, "cpu", 1)
+    old = [partial.folder_for(job(seed=1), name, "cpu", 1) for name in (one, other)]
+    new = partial.folder_for(job(seed=2), one, "cpu", 1)
     assert all(folder.exists() for folder in (new, *old))
     partial.publish(new, one)
     assert [new.exists(), *(folder.exists() for folder in old)] == [True, False, True]
@@ -122,9 +121,8 @@ def test_another_device_library_or_plan_waits_elsewhere(
     product = tmp_path / "activations/m/d"
     given = [("cpu", 1, 0), ("cuda", 1, 0), ("cpu", 2, 0), ("cpu", 1, 2)]
     found = {
-        partial.folder_for(job(tmp_path, seed=seed), product, device, plan)
-        for device, plan, seed in given
+        partial.folder_for(job(seed=seed), product, device, plan) for device, plan, seed in given
     }
     monkeypatch.setattr(partial.provenance, "libraries", lambda: {"torch": "other"})
-    found.add(partial.folder_for(job(tmp_path, seed=0), product, "cpu", 1))
+    found.add(partial.folder_for(job(seed=0), product, "cpu", 1))
     assert len(found) == 5

@@ -48,7 +48,7 @@ def save(tensors, path, **notes):
 def before(finished: Workspace, root: Path, stage: str) -> Workspace:
     """A copy in which this stage comes next."""
     clone = finished.copy(root)
-    for name in (".partial", *CHAIN[CHAIN.index(stage) :], "figures"):
+    for name in (*CHAIN[CHAIN.index(stage) :], "figures"):
         shutil.rmtree(clone.results / name)
     return clone
 
@@ -66,7 +66,7 @@ def test_a_killed_run_ends_with_the_same_tables_and_repeats_no_finished_batch(
     whole = script.read_text(encoding="utf-8")
     script.write_text(whole.replace('"""\n', f'"""\n{KILL}', 1), encoding="utf-8")
     assert clone.run(TABLE, alone=True).returncode < 0
-    kept = {path.name for path in (clone.results / ".partial").rglob("batch-*.safetensors")}
+    kept = {path.name for path in (clone.results / stage).rglob("batch-*.safetensors")}
     assert len(kept) == 3 and not (clone.results / product).exists()
     assert "Error: Directory cannot be locked." in clone.run(TABLE).stderr
     script.write_text(whole, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Studies, and where their products lie: each makes anew what its settings change."""
+"""Where the products of a run lie, and the files that it starts from."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,7 @@ from typing import Any
 
 from workflow import PROJECT, SHIPPED, merged
 
-from anchorscope.config.readouts import READOUTS
-from anchorscope.experiments.registry import EXPERIMENTS, RunConfig
-from anchorscope.workflow import studies
+from anchorscope.experiments.registry import RunConfig
 from anchorscope.workflow.config import load
 from anchorscope.workflow.paths import Paths
 
@@ -21,7 +19,7 @@ def config(**changes: Any) -> RunConfig:
 def test_a_model_may_read_the_answers_of_another():
     reads = config(models={"mine": {"local": "folder", "answers_of": "qwen3-8b"}})
     paths = Paths(reads, PROJECT)
-    there: Any = SimpleNamespace(root="results", model="mine", dataset="nq")
+    there: Any = SimpleNamespace(model="mine", dataset="nq")
     assert paths.product("answers", ".parquet")(there) == "results/answers/qwen3-8b/nq.parquet"
     assert paths.product("scores")(there) == "results/scores/mine/nq"
 
@@ -69,31 +67,3 @@ def test_what_a_link_inside_a_folder_of_rows_or_a_model_leads_to_counts(tmp_path
             found.append(state(one))
         (elsewhere / text).write_text("anew", encoding="utf-8")
         assert found[0] == found[2] and len({*found, state(one)}) == 3 and None not in found
-
-
-def test_calibration_measures_more_of_the_same_answers():
-    shipped = config()
-    paths, root = Paths(shipped, PROJECT), "results/calibration"
-    study = paths.studies[root]
-    model = next(iter(shipped.models))
-    assert paths.of_cell(root, "answers", model, "d") == f"results/answers/{model}/d"
-    assert paths.of_cell(root, "activations", model, "d") == f"{root}/activations/{model}/d"
-    assert {*study.config.readouts} == {*READOUTS}
-    conditions = study.config.conditions
-    assert conditions.random and conditions.random.draws == shipped.calibration.random_draws
-    assert conditions.crossed is not None
-    assert conditions.question == shipped.conditions.question
-    assert study.config.probe == shipped.probe
-
-
-def test_null_cells_measure_the_experiments_that_follow_the_pair_alone() -> None:
-    paths = Paths(config(), PROJECT)
-    held = paths.experiments_held()
-    by_cell: dict[tuple[str, str], set[str]] = {}
-    for name, model, dataset in held:
-        by_cell.setdefault((model, dataset), set()).add(name)
-    assert {*by_cell} == {*studies.held_cells(paths.config)}
-    assert by_cell["calibration-llama", "world-relation"] == {*EXPERIMENTS}
-    nulls = {*studies.null_cells(paths.config)} - {*paths.config.calibrated()}
-    assert len(nulls) > 5 and all(by_cell[cell] == {"patching"} for cell in nulls)
-    assert len(paths.of_experiments()) == len(held) == len({*held})

@@ -1,35 +1,37 @@
-# Calibration: compare results with planted truth and with published results. The rules train models
-# on planted facts, make null worlds, and write tables of requirements; see validation/.
+# The instrument against known truth: compare calibration cells with their planted pathways, and look
+# for false claims in null controls. The Snakefile includes these rules if the config names a file of
+# such cells, see calibration.yaml.
 #
-# in:  the questions of every dataset that a recipe names; answers, questions and the model; scores
-#      and ΔP under results/calibration/; resources/published.yaml, and the tables that exist
-# out: results/data/<null world>.parquet             questions and the responses to them
-#      results/models/<model>/                       config, safetensors, tokenizer; recipe.json,
-#                                                    the recipe's hash
-#      results/calibration/truth/<model>/<dataset>.parquet   which pathway each sample really uses
-#      results/calibration/calibration/<model>/<dataset>.csv
-#      results/tables/{calibration,calibration-requirements,null-controls}.csv
-#      results/tables/{calibration-experiments,calibration-experiments-requirements,reproduction}.csv
-#      results/figures/calibration.{vl.json,html,svg,pdf,png}
+# in:  answers, questions and the model; scores, ΔP and rows of experiments
+# out: <results>/data/<null world>.parquet                questions and the responses to them
+#      <results>/truth/<model>/<dataset>.parquet          which pathway each sample really uses
+#      <results>/calibration/<model>/<dataset>.csv
+#      <results>/tables/{calibration,calibration-requirements,null-controls}.csv
+#      <results>/tables/{calibration-experiments,calibration-experiments-requirements}.csv
+#      <results>/figures/calibration.{vl.json,html,svg,pdf,png}
 
-from validation import null_worlds
+from validation import cells, null_worlds
 
 
 localrules:
     null_world,
     calibration_table,
     null_controls,
-    reproduction_table,
     calibration_figure,
+    retrain,
 
+
+try:
+    known = cells.read(cfg.validation, cfg)
+except AnchorscopeError as error:
+    sys.exit(f"error: {error}")
 
 NULL_WORLDS = {
     name: entry.world.model_dump(mode="json")
     for name, entry in cfg.datasets.items()
     if entry.world and entry.world.style in null_worlds.FOLLOWS
 }
-NULLS = {name: null.model_dump(mode="json") for name, null in cfg.calibration.nulls.items()}
-HELD = studies.held_cells(cfg)
+NULLS = {name: null.model_dump(mode="json") for name, null in known.nulls.items()}
 
 
 # Both rules can make the rows of a null world.
@@ -57,42 +59,16 @@ rule null_world:
         "../scripts/null_world.py"
 
 
-rule train:
-    input:
-        taught,
-    output:
-        checkpoint=directory(f"{RESULTS}/models/{{model}}"),
-        # Only `retrain` needs this file. It is temporary, so `retrain` always trains.
-        fresh=temp(f"{RESULTS}/models/.{{model}}.fresh"),
-    log:
-        f"{RESULTS}/logs/train/{{model}}.log",
-    wildcard_constraints:
-        model=one_of(name for name, model in cfg.models.items() if model.train),
-    conda:
-        "../envs/gpu.yaml"
-    resources:
-        runtime=lambda w, attempt: 240 * attempt,
-        mem_mb=lambda w, attempt: 4000 * attempt,
-    params:
-        train=lambda w: cfg.models[w.model].train.numbers(),
-        recipe=lambda w: cfg.recipe_hash(w.model),
-        worlds=worlds_taught,
-    message:
-        "{wildcards.model}: training from its recipe"
-    script:
-        "../scripts/train.py"
-
-
 rule truth:
     input:
         answers=paths.product("answers", ".parquet"),
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
     output:
-        truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
-        provenance=f"{{root}}/truth/{{model}}/{{dataset}}.parquet.provenance.json",
+        truth=f"{ROOT}/truth/{{model}}/{{dataset}}.parquet",
+        provenance=f"{ROOT}/truth/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{{root}}/logs/truth/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/truth/{{model}}/{{dataset}}.log",
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -116,20 +92,20 @@ rule calibration_cell:
         floors=paths.product("scores", ".floors.parquet"),
         curve=paths.product("delta_p", ".csv"),
         crossing=paths.product("delta_p", ".crossing.csv"),
-        truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
+        truth=f"{ROOT}/truth/{{model}}/{{dataset}}.parquet",
         answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
     output:
-        cell=f"{{root}}/calibration/{{model}}/{{dataset}}.csv",
-        provenance=f"{{root}}/calibration/{{model}}/{{dataset}}.csv.provenance.json",
+        cell=f"{ROOT}/calibration/{{model}}/{{dataset}}.csv",
+        provenance=f"{ROOT}/calibration/{{model}}/{{dataset}}.csv.provenance.json",
     log:
-        f"{{root}}/logs/calibration/{{model}}/{{dataset}}.log",
+        f"{ROOT}/logs/calibration/{{model}}/{{dataset}}.log",
     conda:
         "../envs/base.yaml"
     params:
         method=METHOD,
         training_seed=lambda w: cfg.models[w.model].train.seed,
-        bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
+        bootstrap=cfg.bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
         "calibration of {wildcards.model} on {wildcards.dataset}: comparing it with the truth"
@@ -139,7 +115,7 @@ rule calibration_cell:
 
 rule calibration_table:
     input:
-        cells=paths.of_calibration("calibration", ".csv"),
+        cells=paths.of_cells("calibration", known.calibrated, ".csv"),
     output:
         table=f"{ROOT}/tables/calibration.csv",
         checks=f"{ROOT}/tables/calibration-requirements.csv",
@@ -149,7 +125,7 @@ rule calibration_table:
     conda:
         "../envs/base.yaml"
     params:
-        cells=cfg.calibrated(),
+        cells=known.calibrated,
     message:
         "calibration: checking the requirements"
     script:
@@ -159,7 +135,7 @@ rule calibration_table:
 rule null_controls:
     input:
         **{
-            name: paths.of_calibration("delta_p", TABLES[name], studies.null_cells(cfg))
+            name: paths.of_cells("delta_p", known.null, TABLES[name])
             for name in ("curve", "controls", "crossing", "claims")
         },
     output:
@@ -179,12 +155,15 @@ rule null_controls:
 
 rule experiment_calibration:
     input:
-        rows=paths.of_experiments(),
-        scores=paths.of_calibration("scores", ".parquet", HELD),
-        floors=paths.of_calibration("scores", ".floors.parquet", HELD),
-        answers=paths.of_calibration("answers", ".parquet", HELD),
-        activations=paths.of_calibration("activations", "", HELD),
-        truth=paths.of_calibration("truth", ".parquet"),
+        rows=[
+            paths.of_cell(f"experiments/{name}", model, dataset, ".parquet")
+            for name, model, dataset in known.measured
+        ],
+        scores=paths.of_cells("scores", known.held, ".parquet"),
+        floors=paths.of_cells("scores", known.held, ".floors.parquet"),
+        answers=paths.of_cells("answers", known.held, ".parquet"),
+        activations=paths.of_cells("activations", known.held),
+        truth=paths.of_cells("truth", known.calibrated, ".parquet"),
     output:
         table=f"{ROOT}/tables/calibration-experiments.csv",
         checks=f"{ROOT}/tables/calibration-experiments-requirements.csv",
@@ -194,38 +173,13 @@ rule experiment_calibration:
     conda:
         "../envs/base.yaml"
     params:
-        cells=HELD,
-        measured=paths.experiments_held(),
-        calibrated=cfg.calibrated(),
+        cells=known.held,
+        measured=known.measured,
+        calibrated=known.calibrated,
         nulls=NULLS,
         bootstrap={"draws": cfg.bootstrap.draws, "level": cfg.bootstrap.level, "seed": cfg.seed},
     message:
         "calibration of the experiments: checking the requirements"
-    script:
-        "../scripts/validation_table.py"
-
-
-# Compare measured curves with published ranges, for every published figure whose table exists.
-rule reproduction_table:
-    input:
-        published=f"{paths.resources}/published.yaml",
-        curve=paths.built(".csv"),
-        others=[
-            path
-            for name in (*EXPERIMENTS, "detection", "self-awareness")
-            for path in paths.built(f".{name}.csv")
-        ],
-    output:
-        table=f"{ROOT}/tables/reproduction.csv",
-        provenance=f"{ROOT}/tables/reproduction.csv.provenance.json",
-    log:
-        f"{ROOT}/logs/reproduction.log",
-    conda:
-        "../envs/base.yaml"
-    params:
-        readouts={name: figure.readout for name, figure in cfg.figures.items()},
-    message:
-        "reproduction: comparing figures with published ranges"
     script:
         "../scripts/validation_table.py"
 
@@ -242,12 +196,56 @@ rule calibration_figure:
         "../envs/base.yaml"
     params:
         page=paths.figure_page,
-        models=list(dict.fromkeys(model for model, _ in cfg.calibrated())),
-        datasets=list(dict.fromkeys(dataset for _, dataset in cfg.calibrated())),
-        label=cfg.labels_of(cfg.calibrated()),
+        models=list(dict.fromkeys(model for model, _ in known.calibrated)),
+        datasets=list(dict.fromkeys(dataset for _, dataset in known.calibrated)),
+        label=cfg.labels_of(known.calibrated),
         level=cfg.bootstrap.level,
         chart=cfg.chart.model_dump(mode="json"),
     message:
         "figure calibration: drawing"
     script:
         "../scripts/calibration_figure.py"
+
+
+rule calibration:
+    input:
+        f"{ROOT}/tables/calibration.csv",
+        f"{ROOT}/tables/null-controls.csv",
+        paths.pictures("calibration"),
+
+
+rule:
+    name:
+        "calibration-experiments"
+    input:
+        f"{ROOT}/tables/calibration-experiments.csv",
+
+
+rule:
+    name:
+        "null-controls"
+    input:
+        f"{ROOT}/tables/null-controls.csv",
+
+
+needed, others = known.trained(cfg)
+
+
+rule:
+    name:
+        "retrain-seeds"
+    input:
+        [f"{RESULTS}/models/{name}.json" for name in others],
+
+
+rule retrain:
+    input:
+        [f"{RESULTS}/models/.{name}.fresh" for name in needed],
+    log:
+        f"{RESULTS}/logs/retrain.log",
+    message:
+        "all models that figures and calibration need are trained"
+    run:
+        # These marks stay until all models are trained, so an interrupted `retrain` continues.
+        for mark in input:
+            os.remove(mark)

@@ -1,0 +1,103 @@
+"""Cells with known truth: calibration cells, whose pathways are planted, and null controls."""
+
+from pathlib import Path
+
+import yaml
+from pydantic import Field, ValidationError
+
+from anchorscope.config.mistakes import explained
+from anchorscope.config.sections import DatasetKey, Listed, ModelKey, Section, Text, key
+from anchorscope.experiments.registry import EXPERIMENTS, RunConfig
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow.targets import Cell
+
+
+class Null(Section):
+    """A cell where some or all claims would be false positives."""
+
+    model: ModelKey = Field(description="Key of the model.")
+    dataset: DatasetKey = Field(description="Key of the dataset.")
+    shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
+    allows: list[Text] = Field([])
+    """Claims that may hold in the cell, such as `signal`; all others would be false positives."""
+    expectation: Text = Field(description="Why these claims would be false positives, in words.")
+
+    @property
+    def cell(self) -> Cell:
+        """Model and dataset."""
+        return self.model, self.dataset
+
+
+class Cells(Section):
+    """The file that `validation` of the config names, such as cells.yaml."""
+
+    models: Listed[ModelKey] = Field(description="Keys of models trained on planted worlds.")
+    datasets: Listed[DatasetKey] = Field(description="Keys of worlds.")
+    nulls: dict[str, Null] = Field(default_factory=dict, description="Null controls, by name.")
+
+    @property
+    def calibrated(self) -> list[Cell]:
+        """The cells to compare with the planted truth."""
+        return [(model, dataset) for model in self.models for dataset in self.datasets]
+
+    @property
+    def null(self) -> list[Cell]:
+        """The cells where any finding is a false positive, in the order of `nulls`."""
+        return [null.cell for null in self.nulls.values()]
+
+    @property
+    def held(self) -> list[Cell]:
+        """All cells: those to compare with the planted truth, then null controls."""
+        return list(dict.fromkeys([*self.calibrated, *self.null]))
+
+    @property
+    def measured(self) -> list[tuple[str, str, str]]:
+        """The experiment, model and dataset of all measurements of experiments.
+
+        Experiments that do not compare question and answer are not measured in null controls.
+        """
+        return [
+            (name, *cell)
+            for name, experiment in EXPERIMENTS.items()
+            for cell in (self.held if experiment.follows_pair else self.calibrated)
+        ]
+
+    def trained(self, config: RunConfig) -> tuple[list[str], list[str]]:
+        """Split models with a recipe into those that figures or cells use, and the others."""
+        needed = {name for figure in config.figures.values() for name in figure.models}
+        needed |= {model for model, _ in self.held}
+        names = [name for name, model in config.models.items() if model.train]
+        used = [name for name in names if name in needed]
+        return used, [name for name in names if name not in needed]
+
+
+def read(path: str | Path, config: RunConfig) -> Cells:
+    """Read a file of cells.
+
+    Raises:
+        AnchorscopeError: The file is missing or wrong, or names a model or dataset that `config`
+            lacks or whose true pathways are unknown.
+    """
+    try:
+        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        known = {name: list(getattr(config, name)) for name in ("models", "datasets")}
+        cells = Cells.model_validate(raw, context=known)
+    except (OSError, yaml.YAMLError) as error:
+        what = f"cannot read the cells with known truth: {error}"
+        raise AnchorscopeError(what, path, "correct `validation`", see="config") from None
+    except ValidationError as error:
+        first = explained(error.errors()[0], Cells)
+        where = f"{path}, key {first.key}"
+        raise AnchorscopeError(first.what, where, first.do, see=first.see) from None
+    _check_planted(cells, config, path)
+    return cells
+
+
+def _check_planted(cells: Cells, config: RunConfig, path: str | Path) -> None:
+    """Refuse calibration cells without planted pathways."""
+    unknown = [f"the model `{name}`" for name in cells.models if not config.models[name].train]
+    unknown += [f"the dataset `{n}`" for n in cells.datasets if not config.datasets[n].world]
+    if unknown:
+        what = f"{unknown[0]} has no planted pathways"
+        do = "name models with a `train` entry and datasets with a `world` entry"
+        raise AnchorscopeError(what, path, do, see="config")
