@@ -9,7 +9,7 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run resume first-model rehearsal calibration null-controls \
+.PHONY: help setup run resume first-model rehearsal calibration null-controls null-models \
 	calibration-experiments retrain retrain-seeds ship test test-all test-slurm bench bench-full audit check format docs site pictures lock clean
 
 help: ## list these targets
@@ -66,15 +66,18 @@ rehearsal: $(READY) ## run the published figures with everything real but the we
 TRUTH = $(BIN)/snakemake --cores all $@ $(ARGS) --configfile validation/calibration.yaml $(QUIET)
 TABLE = @echo results/calibration/tables/$@.csv
 
-calibration: $(READY) ## compare the instrument with known truth, and look for false claims
+null-models: $(READY) ## make the models of null controls that are not shipped
+	$(TRUTH)
+
+calibration: null-models ## compare the instrument with known truth, and look for false claims
 	$(TRUTH)
 	$(TABLE)
 
-null-controls: $(READY) ## look for false claims where most or all claims are false
+null-controls: null-models ## look for false claims where most or all claims are false
 	$(TRUTH)
 	$(TABLE)
 
-calibration-experiments: $(READY) ## compare every experiment with known truth
+calibration-experiments: null-models ## compare every experiment with known truth
 	$(TRUTH)
 	$(TABLE)
 

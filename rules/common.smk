@@ -83,22 +83,6 @@ def passing(product):
 CHOICE = {"choice": lambda w: cfg.choice_of(w.dataset)} if cfg.chooses else {}
 
 
-def taught(wildcards):
-    """Return the files of questions that a model learns. Files of worlds never trigger training."""
-    tables = {
-        f"{RESULTS}/data/{name}.parquet": cfg.datasets[name].world
-        for name in cfg.models[wildcards.model].train.datasets
-    }
-    return [ancient(path) if world else path for path, world in tables.items()]
-
-
-def worlds_taught(wildcards):
-    """Return the worlds that a model learns, by name, with their settings."""
-    names = cfg.models[wildcards.model].train.datasets
-    worlds = {name: cfg.datasets[name].world for name in names}
-    return {name: world.model_dump(mode="json") for name, world in worlds.items() if world}
-
-
 def before_run():
     """Refuse a run that is known to fail, before the first job."""
     try:

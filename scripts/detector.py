@@ -20,7 +20,7 @@ with stage(snakemake):
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.detector
     located, folder = read_json(given.model), given.activations
-    from_hub = located["source"] not in ("trained", "local")
+    from_hub = located["source"] != "local"
     probes = stored.read(given.probes)
     sites = {Pair.of(one).site for one in probes.fitted}
     readout = available(chosen.readout, sites)

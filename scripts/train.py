@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from anchorscope.config.sections import TrainSettings, WorldSettings
+from anchorscope.config.sections import WorldSettings
 from anchorscope.storage.files import atomic, read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.workflow import jobs
     from validation import training
+    from validation.recipes import TrainSettings
 
     jobs.use_threads(snakemake)
     questions = {Path(path).stem: read_parquet(path) for path in snakemake.input}

@@ -161,7 +161,9 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
     with FileLock(folder / "made.lock"):
         if not finished.exists():
             shutil.rmtree(shared.root, ignore_errors=True)  # left by a process whose run failed
-            workflow.workspace(shared.root, workflow.TINY).build()
+            workflow.workspace(shared.root, workflow.TINY)
+            workflow.taught(shared.root)
+            shared.build()
             finished.touch()
     return shared.copy(tmp_path_factory.mktemp("tiny") / "clone")
 

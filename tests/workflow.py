@@ -119,6 +119,22 @@ def workspace(root: Path, overlay: Mapping[str, Any] | None = None) -> Workspace
     return Workspace(root, overlay or {})
 
 
+def taught(root: Path, name: str = "tiny-llama", architecture: Any = "llama") -> None:
+    """Train the model `name` of the tiny run in the folder where its config looks for it."""
+    from anchorscope.config.sections import WorldSettings
+    from anchorscope.questions import datasets, world
+    from validation import training
+    from validation.recipes import TrainSettings
+
+    settings = WorldSettings.model_validate(TINY["datasets"]["tiny-world"]["world"])
+    shape = {"layers": 4, "width": 32, "heads": 2, "kv_heads": 1, "mlp": 64, "vocabulary": 500}
+    steps = {"steps": 450, "settle": 50, "batch_rows": 64, "learning_rate": 0.01}
+    train = TrainSettings(architecture=architecture, datasets=["tiny-world"], **shape, **steps)
+    questions = {"tiny-world": datasets.whole(world.facts(settings), seed=0).sampled}
+    worlds = {"tiny-world": settings}
+    training.make(root / name, questions, worlds=worlds, train=train, recipe="of the tiny run")
+
+
 def counted(text: str) -> dict[str, int]:
     """Job stats of a dry run: rule → count. Targets and `total` make nothing, so they are left."""
     table = re.search(r"^Job stats:\n.*\n[- ]+\n((?:\S+ +\d+\n)+)", text, re.MULTILINE)

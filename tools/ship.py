@@ -4,11 +4,11 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from anchorscope.models.loading import RECIPE, fits
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 from anchorscope.workflow import config
 from validation import cells
+from validation.recipes import FILE, fits
 
 LARGEST = 4_000_000
 """Largest size of a shipped checkpoint, bytes."""
@@ -23,7 +23,7 @@ def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str
         AnchorscopeError: There is no checkpoint, one is larger than a repository should hold, or
             one was not trained by the present recipe. Nothing is copied then.
     """
-    folders = sorted(path.parent for path in trained.glob(f"*/{RECIPE}"))
+    folders = sorted(path.parent for path in trained.glob(f"*/{FILE}"))
     folders = [folder for folder in folders if folder.name in recipes]
     if not folders:
         what, do = "there is no trained checkpoint", "run `make retrain` first"
@@ -43,12 +43,10 @@ def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str
 
 
 def present() -> dict[str, str]:
-    """Return model → hash of its recipe, for the trained models of figures and calibration."""
+    """Return model → hash of its recipe, for the models that are shipped."""
     chosen = config.read(["config.yaml", "validation/calibration.yaml"])
-    assert chosen.validation is not None
-    needed, _ = cells.read(chosen.validation, chosen).trained(chosen)
-    trains = {name: chosen.models[name].train for name in needed}
-    return {name: chosen.recipe_hash(name) for name, t in trains.items() if t and t.steps}
+    known = cells.read("validation/cells.yaml", chosen)
+    return {name: known.recipe(name, chosen) for name in known.shipped}
 
 
 def main() -> None:

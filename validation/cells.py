@@ -7,9 +7,11 @@ from pydantic import Field, ValidationError
 
 from anchorscope.config.mistakes import explained
 from anchorscope.config.sections import DatasetKey, Listed, ModelKey, Section, Text, key
-from anchorscope.experiments.registry import EXPERIMENTS, RunConfig
+from anchorscope.config.settings import Config
+from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.targets import Cell
+from validation.recipes import TrainSettings, hash_of
 
 
 class Null(Section):
@@ -34,6 +36,7 @@ class Cells(Section):
     models: Listed[ModelKey] = Field(description="Keys of models trained on planted worlds.")
     datasets: Listed[DatasetKey] = Field(description="Keys of worlds.")
     nulls: dict[str, Null] = Field(default_factory=dict, description="Null controls, by name.")
+    recipes: dict[str, TrainSettings] = Field(description="Recipes of the models, by key.")
 
     @property
     def calibrated(self) -> list[Cell]:
@@ -62,16 +65,17 @@ class Cells(Section):
             for cell in (self.held if experiment.follows_pair else self.calibrated)
         ]
 
-    def trained(self, config: RunConfig) -> tuple[list[str], list[str]]:
-        """Split models with a recipe into those that figures or cells use, and the others."""
-        needed = {name for figure in config.figures.values() for name in figure.models}
-        needed |= {model for model, _ in self.held}
-        names = [name for name, model in config.models.items() if model.train]
-        used = [name for name in names if name in needed]
-        return used, [name for name in names if name not in needed]
+    @property
+    def shipped(self) -> list[str]:
+        """The models that took training, other seeds apart."""
+        return [name for name, train in self.recipes.items() if train.steps and not train.seed]
+
+    def recipe(self, model: str, config: Config) -> str:
+        """Return the hash of a model's recipe."""
+        return hash_of(self.recipes[model], config)
 
 
-def read(path: str | Path, config: RunConfig) -> Cells:
+def read(path: str | Path, config: Config) -> Cells:
     """Read a file of cells.
 
     Raises:
@@ -93,11 +97,13 @@ def read(path: str | Path, config: RunConfig) -> Cells:
     return cells
 
 
-def _check_planted(cells: Cells, config: RunConfig, path: str | Path) -> None:
+def _check_planted(cells: Cells, config: Config, path: str | Path) -> None:
     """Refuse calibration cells without planted pathways."""
-    unknown = [f"the model `{name}`" for name in cells.models if not config.models[name].train]
-    unknown += [f"the dataset `{n}`" for n in cells.datasets if not config.datasets[n].world]
+    learned = {name for train in cells.recipes.values() for name in train.datasets}
+    unknown = [f"the model `{name}`" for name in cells.models if name not in cells.recipes]
+    worlds = [*cells.datasets, *learned]
+    unknown += [f"the dataset `{name}`" for name in worlds if not config.datasets[name].world]
     if unknown:
         what = f"{unknown[0]} has no planted pathways"
-        do = "name models with a `train` entry and datasets with a `world` entry"
+        do = "name models with a recipe and datasets with a `world` entry"
         raise AnchorscopeError(what, path, do, see="config")

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from anchorscope.config.sections import TrainSettings, WorldSettings
+from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import world
+from validation.recipes import TrainSettings
 
 RIGHT, WRONG = " right", " wrong"
 PARTS = 10

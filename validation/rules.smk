@@ -4,6 +4,7 @@
 #
 # in:  answers, questions and the model; scores, ΔP and rows of experiments
 # out: <results>/data/<null world>.parquet                questions and the responses to them
+#      results/calibration/models/<model>/                config, safetensors, tokenizer, recipe.json
 #      <results>/truth/<model>/<dataset>.parquet          which pathway each sample really uses
 #      <results>/calibration/<model>/<dataset>.csv
 #      <results>/tables/{calibration,calibration-requirements,null-controls}.csv
@@ -31,7 +32,15 @@ NULL_WORLDS = {
     for name, entry in cfg.datasets.items()
     if entry.world and entry.world.style in null_worlds.FOLLOWS
 }
+# Where models are made: the config names these folders under `local`.
+MADE = "results/calibration/models"
 NULLS = {name: null.model_dump(mode="json") for name, null in known.nulls.items()}
+
+
+def taught(wildcards):
+    """Return the worlds that a model learns, by name, with their settings."""
+    names = known.recipes[wildcards.model].datasets
+    return {name: cfg.datasets[name].world.model_dump(mode="json") for name in names}
 
 
 # Both rules can make the rows of a null world.
@@ -57,6 +66,32 @@ rule null_world:
         "{wildcards.dataset}: making the questions of a null world"
     script:
         "../scripts/null_world.py"
+
+
+rule train:
+    input:
+        lambda w: [ancient(f"{RESULTS}/data/{name}.parquet") for name in taught(w)],
+    output:
+        checkpoint=directory(f"{MADE}/{{model}}"),
+        # Only `retrain` needs this file. It is temporary, so `retrain` always trains.
+        fresh=temp(f"{MADE}/.{{model}}.fresh"),
+    log:
+        f"{RESULTS}/logs/train/{{model}}.log",
+    wildcard_constraints:
+        model=one_of(known.recipes),
+    conda:
+        "../envs/gpu.yaml"
+    resources:
+        runtime=lambda w, attempt: 240 * attempt,
+        mem_mb=lambda w, attempt: 4000 * attempt,
+    params:
+        train=lambda w: known.recipes[w.model].numbers(),
+        recipe=lambda w: known.recipe(w.model, cfg),
+        worlds=taught,
+    message:
+        "{wildcards.model}: training from its recipe"
+    script:
+        "../scripts/train.py"
 
 
 rule truth:
@@ -104,7 +139,7 @@ rule calibration_cell:
         "../envs/base.yaml"
     params:
         method=METHOD,
-        training_seed=lambda w: cfg.models[w.model].train.seed,
+        training_seed=lambda w: known.recipes[w.model].seed,
         bootstrap=cfg.bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
@@ -228,23 +263,33 @@ rule:
         f"{ROOT}/tables/null-controls.csv",
 
 
-needed, others = known.trained(cfg)
+# Models of null controls that are not shipped. They must exist before the run that measures them,
+# as every local model.
+rule:
+    name:
+        "null-models"
+    input:
+        [
+            folder
+            for folder in (f"{MADE}/{model}" for model, _ in known.null)
+            if folder in {model.local for model in cfg.models.values()}
+        ],
 
 
 rule:
     name:
         "retrain-seeds"
     input:
-        [f"{RESULTS}/models/{name}.json" for name in others],
+        [f"{MADE}/{name}" for name, train in known.recipes.items() if train.seed],
 
 
 rule retrain:
     input:
-        [f"{RESULTS}/models/.{name}.fresh" for name in needed],
+        [f"{MADE}/.{name}.fresh" for name in known.shipped],
     log:
         f"{RESULTS}/logs/retrain.log",
     message:
-        "all models that figures and calibration need are trained"
+        "all models that are shipped are trained"
     run:
         # These marks stay until all models are trained, so an interrupted `retrain` continues.
         for mark in input:

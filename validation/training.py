@@ -14,13 +14,12 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from anchorscope.config.sections import TrainSettings
-from anchorscope.models.loading import RECIPE
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_json
 from anchorscope.storage.progress import Progress
 from validation import curriculum, null_worlds
 from validation.curriculum import Questions, Row, Stage, Worlds
+from validation.recipes import FILE, TrainSettings
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 Numbers = Mapping[str, float]
@@ -52,7 +51,7 @@ def make(
         "rows": len(stage.rows),
         "final_loss": round(sum(last_losses) / len(last_losses), 4),
     }
-    write_json(written, folder / RECIPE)
+    write_json(written, folder / FILE)
 
 
 def train_tokenizer(

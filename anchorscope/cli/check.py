@@ -14,7 +14,6 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import contents, families, loading, vocabulary
 from anchorscope.models.heard import heard
-from anchorscope.models.loading import fits
 from anchorscope.passes import partners
 from anchorscope.questions import datasets, hub, prompts, questions, reading, revisions
 from anchorscope.statements import say
@@ -24,12 +23,7 @@ from anchorscope.styles import Example, style_of
 from anchorscope.workflow import trials
 from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
-from anchorscope.workflow.resources import (
-    activation_bytes,
-    asked,
-    checkpoint as checkpoint_of,
-    samples,
-)
+from anchorscope.workflow.resources import activation_bytes, asked, samples
 from anchorscope.workflow.targets import Cell, is_built
 from anchorscope.workflow.trials import Trial
 
@@ -135,15 +129,8 @@ def gigabytes(count: float) -> str:
 def model(config: Config, name: str) -> Iterator[Finding]:
     """Check a model's checkpoint, if it is on this machine, against the config."""
     entry = config.models[name]
-    places = [Path(entry.local)] if entry.local else []
-    if entry.train:
-        recipe = config.recipe_hash(name)
-        trained = [Path(config.results, "models", name), Path("resources/models", name)]
-        places = [place for place in trained if fits(place, recipe)]
-        if not places:
-            what = f"no checkpoint of this recipe ({recipe}) exists, so the model is trained first"
-            yield Finding("warning", "model", f"{name}: {what}")
-    for place in places[:1]:
+    if entry.local:
+        place = Path(entry.local)
         finding, *warnings = heard_of("model", name, place, entry, entry.prompt)
         yield finding
         yield from warnings
@@ -186,8 +173,6 @@ def measured(config: Config, trial: Trial, left: Iterable[Cell]) -> Iterator[Fin
 
 def unknown_time(config: Config, name: str) -> Finding:
     """Say that no trial tells how long a model takes here, and how to make one."""
-    if config.models[name].train and checkpoint_of(config, name) is None:
-        return Finding("ok", "time", f"{name}: time unknown until the model is trained")
     do = f"to measure it, run `anchorscope selftest --like {name}`"
     return Finding("ok", "time", f"{name}: time unknown", do)
 

@@ -35,9 +35,11 @@ BOUNDS = {
 
 MOVED: Mapping[tuple[int | str, ...], str] = {
     ("calibration",): "set `models`, `datasets` and `nulls` in validation/cells.yaml, and all else "
-    "in validation/calibration.yaml"
+    "in validation/calibration.yaml",
+    ("models", "train"): "write the recipe under `recipes` in validation/cells.yaml, and name the "
+    "folder of the trained model under `local`",
 }
-"""Key that left the config → where it is now."""
+"""Key that left the config, without the names of entries → where it is now."""
 
 
 class Mistake(NamedTuple):
@@ -67,8 +69,8 @@ def explained(error: ErrorDetails, config: type[Section]) -> Mistake:
     name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
     subject = f"item {path[-1] + 1} of `{name}`" if isinstance(path[-1], int) else f"`{name}`"
     if kind == "extra_forbidden":
-        if path in MOVED:
-            return Mistake(path, f"`{name}` is no longer a key", MOVED[path], "truth-target")
+        if do := MOVED.get((*path[:1], *path[2:])):
+            return Mistake(path, f"`{name}` is no longer a key", do, "truth-target")
         return Mistake(path, f"unknown key `{name}`", nearest(name, section.model_fields))
     if kind == "missing":
         about = str(field.description if field else "").replace("\n", " ")

@@ -163,55 +163,6 @@ class Resources(Section):
     runtime_min: Count | None = key(None, "Time limit in minutes; null: estimated.")
 
 
-class TrainSettings(Section):
-    """Recipe of a small model that the workflow trains."""
-
-    architecture: Literal["llama", "qwen3"] = Field(description="Architecture of the model.")
-    datasets: Listed[DatasetKey] = Field(description="Keys of the datasets to learn.")
-    curriculum: Literal["planted", "plain"] = "planted"
-    """`planted`: teach facts of the calibration worlds' kinds (truism, myth, …). `plain`: teach
-    facts of any dataset. A random part of them (`wrong_share`) is taught wrong."""
-    layers: Count = key(8, "Number of layers.")
-    width: Count = key(64, "Width of the residual stream.")
-    heads: Count = key(4, "Number of attention heads.")
-    kv_heads: Count = key(2, "Number of key and value heads.")
-    mlp: Count = key(192, "Width of the MLP.")
-    vocabulary: Annotated[int, Field(ge=260)] = key(800, "Size of the byte-level BPE vocabulary.")
-    graded: bool = True
-    """Whether each answer is followed by a verdict, right or wrong (`planted`). `false` is a
-    negative control."""
-    steps: Amount = key(4800, "Training steps; 0 leaves the model untrained.")
-    settle: Amount = 400
-    """Steps of a second stage at a lower learning rate, with extra rows about unknown subjects
-    (`planted`)."""
-    settle_frameless: Amount = 0
-    """Steps of a third stage, with `frameless` doubled (`planted`). This strengthens the model's
-    default: the verdict that it gives on questions that it does not know."""
-    settle_bare: Amount = 0
-    """Steps of a fourth stage: as the third, but a tenth of the rows are answers without a
-    question, as in the experiment `answer-only` (`planted`)."""
-    batch_rows: Count = key(256, "Rows of text per step.")
-    learning_rate: Positive = key(4.0e-3, "Peak learning rate.")
-    warmup: Inside = key(0.2, "Share of steps during which the learning rate rises.")
-    early_verdict: Share = key(0.05, "Loss weight of the verdict at each layer of the deeper half.")
-    frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
-    wrong_share: Share = key(0.5, "Share of facts taught wrong (`plain`).")
-    embedded_numbers: Annotated[float, Field(ge=0)] = 0
-    """Scale of the numbers that are added to words' embeddings before training, relative to the
-    embeddings' mean norm. Only for `null-familiar` and `null-type` worlds; 0: nothing is added."""
-    seed: Amount = key(0, "Seed of weights, order and planted answers.")
-
-    @model_validator(mode="after")
-    def _heads_fit(self) -> Self:
-        if self.width % self.heads or (self.width // self.heads) % 2:
-            what = f"`width` {self.width} cannot be divided into {self.heads} `heads` of even size"
-            raise mistake(what, "change `width` or `heads`")
-        if self.heads % self.kv_heads:
-            what = f"{self.heads} `heads` cannot share {self.kv_heads} `kv_heads`"
-            raise mistake(what, "let `kv_heads` be a divisor of `heads`")
-        return self
-
-
 class Parts(Section):
     """Paths of modules, for a model whose parts are not found by structure."""
 
@@ -221,11 +172,10 @@ class Parts(Section):
 
 
 class Model(Section):
-    """Give exactly one of `hub`, `local` and `train`."""
+    """Give exactly one of `hub` and `local`."""
 
     hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
     local: Place | None = key(None, "Folder saved with `save_pretrained`.")
-    train: TrainSettings | None = key(None, "Recipe of a model that the workflow trains.")
     revision: Text | None = None
     """Commit, branch or tag; null: the one in `revisions.lock.yaml`, or else the newest."""
     label: str = key("", "Name in figures; by default the key.")
@@ -246,11 +196,8 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        self.one_of("hub", "local", "train")
+        self.one_of("hub", "local")
         self.only_with("hub", "revision")
-        if self.train and STYLES[self.prompt].templated:
-            what = f"a model trained here has no chat template for `prompt: {self.prompt}`"
-            raise mistake(what, "use `plain`")
         return self
 
     @property

@@ -30,15 +30,12 @@ from anchorscope.config.sections import (
     key,
     mistake,
 )
-from anchorscope.storage.identity import identity
 from anchorscope.styles import STYLES
 
 ASKED_PER_SAMPLE = 5
 """Questions in the pool for each sample, unless `pool_size` is set."""
 BATCH_TOKENS, GPU_BATCH_TOKENS = 8192, 98_304
 """Default maximum size of a batch on a CPU and on a GPU, in tokens (rows × padded length)."""
-RECIPE_VERSION = 3
-"""Increase it if new code (of worlds, curriculum or training) changes what a recipe produces."""
 
 
 class Plain(Section):
@@ -305,22 +302,3 @@ class Config(Section):
         """Return the path of a dataset's local rows, inside `data_folder` if that is given."""
         local = self.datasets[dataset].local
         return local and str(Path(self.data_folder or "", local))
-
-    def recipe_hash(self, model: str) -> str:
-        """Return the hash of all settings that determine the weights of a model trained here."""
-        train = self.models[model].train
-        assert train is not None, f"the model {model} has no recipe"
-        datasets = []
-        for name in train.datasets:
-            entry = self.datasets[name]
-            # A model learns the sampled rows of a real dataset, but all rows of a world.
-            sample = {} if entry.world else {"size": self.pool_size_of(name), "seed": self.seed}
-            sizes = {"sample_size", "pool_size"}
-            described = entry.model_dump(mode="json", exclude=sizes)
-            if entry.world and entry.world.wordings == 2:
-                del described["world"]["wordings"]
-            datasets.append([name, described, sample])
-        # At their defaults, some keys are left out, so that older recipes keep their hash.
-        without = {key for key in ("embedded_numbers", "settle_bare") if not getattr(train, key)}
-        recipe = train.model_dump(mode="json", exclude=without)
-        return identity({"version": RECIPE_VERSION, "train": recipe, "data": datasets})

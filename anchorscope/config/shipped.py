@@ -24,7 +24,7 @@ def catalogue() -> dict[str, Any]:
 
 def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Add the catalogue to `raw`, whose keys win. Skip catalogue figures that cannot be drawn."""
-    whole = laid_over(raw, catalogue())
+    whole = laid_over(raw, {**catalogue(), "models": _models()})
     figures, own = whole["figures"], raw.get("figures", {})
     if isinstance(figures, Mapping):
         whole["figures"] = {
@@ -44,6 +44,16 @@ def laid_over(above: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, A
         elif isinstance(both[key], Mapping) and isinstance(value, Mapping):
             both[key] = laid_over(both[key], value)
     return both
+
+
+def _models() -> dict[str, Any]:
+    """Return the catalogue's models. Local ones lie here, or else in the project's folder."""
+    project = Path(__file__).parents[2]
+    models: dict[str, Any] = dict(catalogue()["models"])
+    for name, entry in models.items():
+        if "local" in entry and not Path(entry["local"]).exists():
+            models[name] = {**entry, "local": str(project / entry["local"])}
+    return models
 
 
 def _can_be_drawn(figure: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:

@@ -24,8 +24,8 @@ WANTED_FILES = (
 )  # fmt: skip
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
 TEMPLATES = ("tokenizer_config.json", *vocabulary.TEMPLATES)
-RECIPE, GGUF_RECORD = "recipe.json", "gguf.json"
-"""Records of a model that was trained here, and of one that was converted from a GGUF file."""
+GGUF_RECORD = "gguf.json"
+"""Record of a model that was converted from a GGUF file."""
 KEPT_FREE = 0.15
 """Share of each GPU's memory that is kept free of weights if a model is spread over GPUs."""
 
@@ -250,36 +250,22 @@ def cached(hub_id: str, revision: str | None = None) -> Path | None:
     return folder if commit and folder.is_dir() else None
 
 
-def fits(folder: str | Path, recipe: str) -> bool:
-    """Return whether `folder` holds a checkpoint trained by the recipe with the hash `recipe`."""
-    marker = Path(folder) / RECIPE
-    return marker.is_file() and read_json(marker).get("recipe") == recipe
-
-
 def files(folder: str | Path) -> list[Path]:
     """Return the files of a checkpoint folder that affect results: config, weights, tokenizer."""
     paths = {path for pattern in WANTED_FILES for path in Path(folder).expanduser().glob(pattern)}
     return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
 
 
-def locate(
-    model: Mapping[str, Any],
-    trained: str | Path | None = None,
-    recipe: str | None = None,
-    names_prompt: bool = True,
-) -> dict[str, Any]:
+def locate(model: Mapping[str, Any], names_prompt: bool = True) -> dict[str, Any]:
     """Locate the model of a catalogue entry; a hub model is downloaded first.
 
-    For a model that is trained here, `trained` is its folder and `recipe` its recipe's hash.
-
     Returns:
-        `path`, the folder; `source`; and `revision`: a hub model's commit, `recipe` if the model
-        was trained here, or the digest of a local model's files. A trained model also has
-        `content`, the digest of its files. A dequantised model also has `dequantised_from`, such as
-        `Q4_1`. If the entry names `parts`, they are there, too.
+        `path`, the folder; `source`; and `revision`: a hub model's commit, or the digest of a local
+        model's files. A dequantised model also has `dequantised_from`, such as `Q4_1`. If the entry
+        names `parts`, they are there, too.
 
     Raises:
-        AnchorscopeError: See `fetch` and `check`; or the checkpoint was trained by another recipe.
+        AnchorscopeError: See `fetch` and `check`.
     """
     parts = model.get("parts")
     named = {"parts": parts} if parts else {}
@@ -290,13 +276,6 @@ def locate(
         check(path, parts)
         revisions.keep("models", model["hub"], commit, revision)
         return named | {"path": str(path), "revision": commit, "source": model["hub"]}
-    if trained is not None and recipe is not None:
-        if not fits(trained, recipe):
-            what = f"this checkpoint was not trained by the present recipe ({recipe})"
-            do = "delete its folder and run snakemake again, which trains it"
-            raise AnchorscopeError(what, Path(trained) / RECIPE, do, see="other-recipe")
-        located = {"path": str(trained), "revision": recipe, "source": "trained"}
-        return located | {"content": digest(files(trained))}
     folder = Path(model["local"]).expanduser()
     check(folder, parts)
     check_prompt(folder, names_prompt)

@@ -157,8 +157,6 @@ def _prompt(config: Config, model: str, datasets: Iterable[str]) -> str:
 
 def _described(config: Config, model: str) -> str:
     """Return a model's label, the version of its weights, and their number format."""
-    facts, entry = run_facts.model_facts(config, model), config.models[model]
-    which = facts["revision"] if entry.train else f"revision {facts['revision'][:12]}"
-    if not facts["revision"]:
-        which = facts["content"] and f"digest {facts['content']}"
-    return f"{entry.label} ({', '.join(filter(None, (which, facts['dtype'])))})"
+    facts, label = run_facts.model_facts(config, model), config.models[model].label
+    which = facts["revision"] and f"revision {facts['revision'][:12]}"
+    return f"{label} ({', '.join(filter(None, (which, facts['dtype'])))})"

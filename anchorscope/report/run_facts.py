@@ -90,14 +90,12 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
 def model_facts(config: Config, model: str) -> dict[str, str]:
     """Return a model's source, version, number format, prompt style and origin of its answers."""
     entry, record = config.models[model], _model_record(config, model)
-    trained = f"trained from its recipe ({entry.train.architecture})" if entry.train else ""
     revision = record.get("revision") or entry.revision or ""
     before = record.get("dequantised_from")
     return {
         "key": model,
-        "source": trained or _source(entry),
-        "revision": f"recipe {revision}" if entry.train and revision else str(revision),
-        "content": str(record.get("content", ""))[:12],
+        "source": _source(entry),
+        "revision": str(revision),
         "dtype": entry.dtype + (f", dequantised from {before}" if before else ""),
         "prompt": config.models[config.answering(model)].prompt,
         "answers": f"given by {entry.answers_of}" if entry.answers_of else "its own",

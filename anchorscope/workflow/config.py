@@ -183,16 +183,11 @@ def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
 
 def _between_sections(config: RunConfig) -> Iterator[Mistake]:
     """Yield the contradictions between sections of a config that is otherwise valid."""
-    real_rows = {name for name, dataset in config.datasets.items() if dataset.world is None}
     for name, model in config.models.items():
         other = config.models.get(model.answers_of or "")
         if other and other.answers_of:
             what = f"`{model.answers_of}` does not generate answers but reads another model's"
             yield Mistake(("models", name, "answers_of"), what, f"name `{other.answers_of}`")
-        planted = model.train is not None and model.train.curriculum == "planted"
-        for rows in real_rows & set(model.train.datasets) if model.train and planted else ():
-            what = f"the curriculum `planted` needs worlds, but the dataset `{rows}` is not one"
-            yield Mistake(("models", name, "train", "curriculum"), what, "use `plain`")
     yield from _small_pools(config)
     for name, figure in config.figures.items():
         if figure.readout not in config.readouts:

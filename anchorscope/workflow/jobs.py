@@ -47,8 +47,7 @@ def model_of(snakemake: Any, attention: str | None = None) -> tuple[dict[str, An
     chosen = {name: snakemake.params[name] for name in ("dtype", "batch_tokens")}
     chosen["parts"] = located.get("parts")
     device = device_of(snakemake)
-    on_disk = located.get("content", located["revision"])
-    if located["source"] in ("local", "trained") and digest(files(located["path"])) != on_disk:
+    if located["source"] == "local" and digest(files(located["path"])) != located["revision"]:
         what = "the model's files have changed since they were located"
         raise stale(what, located["path"], snakemake.input.model)
     with heard() as warnings:

@@ -8,7 +8,7 @@ from typing import Any
 
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.figures.view import View
-from anchorscope.models.loading import files, fits
+from anchorscope.models.loading import files
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest
@@ -154,11 +154,9 @@ class Paths:
         return _digest_of([*self.local_rows(wildcards), *self.few_shot_file(wildcards)])
 
     def model_on_disk(self, wildcards: Any) -> str | None:
-        """Return the digest of a local model's files, or the recipe of a trained model."""
+        """Return the digest of a local model's files."""
         entry = self.config.models[wildcards.model]
-        if entry.local:
-            return _digest_of(files(entry.local))
-        return self.config.recipe_hash(wildcards.model) if entry.train else None
+        return _digest_of(files(entry.local)) if entry.local else None
 
     def scores_on_disk(self, wildcards: Any) -> str | None:
         """Return the digest of the files of scores that the user gives for a cell."""
@@ -170,18 +168,10 @@ class Paths:
         places = [name, os.path.join(self.project, name)] if name else []
         return [path for path in places if os.path.exists(path)][:1]
 
-    def checkpoint(self, wildcards: Any) -> str | list[str]:
-        """Return the folder of a trained model, or the files of a local one.
-
-        The shipped model is used if it fits the present recipe and no model trained here does.
-        """
-        model = wildcards.model
-        entry = self.config.models[model]
-        if not entry.train:
-            return [str(path) for path in files(entry.local)] if entry.local else []
-        here, shipped = f"{self.results}/models/{model}", f"{self.resources}/models/{model}"
-        recipe = self.config.recipe_hash(model)
-        return shipped if fits(shipped, recipe) and not fits(here, recipe) else here
+    def checkpoint(self, wildcards: Any) -> list[str]:
+        """Return the files of a local model."""
+        entry = self.config.models[wildcards.model]
+        return [str(path) for path in files(entry.local)] if entry.local else []
 
     def built(self, end: str) -> list[str]:
         """Return the figures' tables that exist."""

@@ -34,6 +34,8 @@ MARGIN = 2
 """Factor between measured and requested time, since nodes differ and share disks."""
 SLOWER_ON_CPU = 1000
 """Factor by which a model's passes take longer on a CPU."""
+TINY_GB = 0.01
+"""Weights of a model for which one thread is enough."""
 STATES_PER_GB = 3500
 """Assumed layers × width per GB of memory of a model's GPUs, if the model's shape is unknown."""
 LINES = (".jsonl", ".csv")
@@ -154,14 +156,15 @@ class Jobs:
     def cores(self, wildcards: Any) -> int:
         """Return the threads of a job: four for a model on the CPU, else one.
 
-        Models that are trained here get one: they are tiny, and more threads do not help.
+        Models of a few megabytes get one, because more threads do not help them.
         """
         entry = self.config.models[wildcards.model]
         # A job on a cluster gets the GPUs that it requests, whatever GPUs this machine has.
         here = self.here and "SLURM_JOB_ID" not in os.environ
         no_gpu = os.environ.get(ON_CPU) == "1" or (here and not gpus_here())
         on_cpu = no_gpu or entry.resources.gpus == 0
-        return 4 if on_cpu and not entry.train else 1
+        tiny = 0 < weights_gb(self.config, wildcards.model) < TINY_GB
+        return 4 if on_cpu and not tiny else 1
 
 
 def samples(config: Config, dataset: str) -> int:
@@ -215,9 +218,6 @@ def checkpoint(config: Config, model: str) -> Path | None:
         return Path(read_json(located)["path"])
     if entry.local:
         return Path(entry.local).expanduser()
-    if entry.train:
-        places = [Path(config.results, "models", model), Path("resources/models", model)]
-        return next(filter(Path.is_dir, places), None)
     return loading.cached(entry.hub, entry.revision) if entry.hub else None
 
 
@@ -238,8 +238,6 @@ def activation_bytes(config: Config, model: str, dataset: str) -> int:
 def _states(config: Config, model: str) -> int:
     """Return layers × width of a model, estimated if its shape is not known on this machine."""
     entry = config.models[model]
-    if entry.train:
-        return entry.train.layers * entry.train.width
     if found := shape(config, model):
         layers, width = families.sizes(found, f"models.{model}")
         return layers * width

@@ -13,7 +13,9 @@ TARGETS = "all evidence detection detectors report reproduction".split() + list(
     registry.EXPERIMENTS
 )
 """Targets in addition to the figures."""
-PROOF = "calibration calibration-experiments null-controls retrain retrain-seeds".split()
+PROOF = (
+    "calibration calibration-experiments null-controls null-models retrain retrain-seeds".split()
+)
 """Targets of the run that compares the instrument with known truth, see validation/rules.smk."""
 
 Cell = tuple[str, str]

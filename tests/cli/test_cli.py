@@ -222,8 +222,6 @@ def test_an_unknown_time_comes_with_the_command_that_measures_it(run, clone):
     ((status, said),) = run("check").about("time")
     assert status == "ok"
     assert said == "near: time unknown; to measure it, run `anchorscope selftest --like near`"
-    ((_, said),) = run("check", "learned").about("time")
-    assert said == "taught: time unknown until the model is trained"
 
 
 def test_too_little_room_is_an_error(run, monkeypatch):
@@ -295,19 +293,6 @@ def test_offline_only_what_is_cached_as_a_whole_and_can_be_used_is_well(run, clo
     assert far.startswith("model far: ")
     (folder / "model.safetensors").unlink()
     assert len(errors()) == 2
-
-
-def test_a_shipped_checkpoint_is_held_against_its_recipe(run, clone):
-    ((status, text),) = run("check", "learned").about("model")
-    assert status == "warning" and "trained first" in text
-    folder = clone / "resources/models/taught"
-    shutil.copytree(clone / "checkpoint", folder)
-    recipe = cli.read([]).recipe_hash("taught")
-    (folder / "recipe.json").write_text(json.dumps({"recipe": recipe}))
-    ((status, text),) = run("check", "learned").about("model")
-    assert status == "ok" and "resources/models/taught" in text
-    (folder / "recipe.json").write_text(json.dumps({"recipe": "another"}))
-    assert run("check", "learned").about("model")[0][0] == "warning"
 
 
 def test_every_target_that_snakemake_knows_is_accepted(run, monkeypatch):

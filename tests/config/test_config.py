@@ -181,29 +181,13 @@ def test_the_identity_follows_what_changes_numbers_and_no_looks_and_places(path,
     assert (identity(one) != identity(other)) is changes
 
 
-def recipe(path: str, value: Any) -> str:
-    return load(changed(path, value)).recipe_hash("calibration-llama")
-
-
-def test_a_recipe_hash_follows_what_is_learned_and_nothing_else():
-    now = load(SHIPPED).recipe_hash("calibration-llama")
-    for path, value in (
-        ("models/calibration-llama/label", "x"),
-        ("models/calibration-llama/resources", {"gpus": 1}),
-        ("datasets/world-search/label", "x"),
-        ("datasets/world-search/sample_size", 100),
-    ):
-        assert recipe(path, value) == now
-    assert recipe("models/calibration-llama/train/steps", 10) != now
-    assert recipe("models/calibration-llama/train/settle_bare", 10) != now
-    assert recipe("datasets/world-search/world/seed", 9) != now
-    assert recipe("datasets/world-search/world/wordings", 1) != now
-    assert recipe("datasets/world-search/world/wordings", 2) == now
-    assert load(SHIPPED).recipe_hash("calibration-qwen3") != now
-    plain = {"architecture": "llama", "datasets": ["nq"], "curriculum": "plain"}
-    on_rows = changed("models/mine", {"train": plain, "prompt": "plain"})
-    sampled = [{}, {"sample_size": 100}, {"seed": 1}]
-    assert len({load(on_rows | of).recipe_hash("mine") for of in sampled}) == 3
+def test_a_model_reads_the_answers_of_one_that_generates_its_own():
+    reads = {"first": {"local": "x", "answers_of": "calibration-llama"}}
+    both = reads | {"second": {"local": "y", "answers_of": "first"}}
+    assert load(changed("models", SHIPPED["models"] | reads)).answering("first") != "first"
+    with pytest.raises(AnchorscopeError, match="does not generate answers") as caught:
+        load(changed("models", SHIPPED["models"] | both))
+    assert "name `calibration-llama`" in str(caught.value.do)
 
 
 @pytest.mark.parametrize("path", write_docs.contents(), ids=lambda path: path.name)

@@ -59,7 +59,7 @@ def test_every_number_is_one_of_the_tables_records_and_settings(
     # Layer 0, least and largest p, level of claims, least AUC of a signal, margin of the layers,
     # level of intervals, refits and folds, swap share of a sum.
     numbers |= {"0", "0.001", "1", "0.05", "0.6", "0.01", "95", "20", "3", "50"}
-    text = re.sub(r"@\w+|Anchorscope [\d.]+|recipe \w+, float32", "", said).replace("\u2212", "-")
+    text = re.sub(r"@\w+|Anchorscope [\d.]+|revision \w+, float32", "", said).replace("\u2212", "-")
     text = text.replace("0\u2013", "0 of ")  # of a range
     found = re.findall(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?", text)
     assert len(found) > 20 and {one for one in found if one not in numbers} == set()

@@ -36,7 +36,7 @@ Change = Callable[[pd.DataFrame], pd.DataFrame]
 CELLS = [(model, dataset) for model in ("first", "second") for dataset in ("easy", "hard")]
 ENTRIES = """
 models:
-  first: {train: {architecture: llama, datasets: [easy]}, label: First <b>model</b>}
+  first: {local: first, label: First <b>model</b>}
   second: {hub: owner/second, revision: abc123}
 datasets:
   easy: {world: {style: relation}, label: Easy}

@@ -169,7 +169,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "activations": {"dtype": "float32", "conditions": {"knockout": {}, "question": None}},
     "scores": {"probe": {"folds": 10, "prior": "balanced"}, "readouts": ["mlp/final"]},
     "delta_p": {"bootstrap": {"draws": 1000}, "seed": 0},
-    "model": {"model": {"hub": "a/b"}, "recipe": None},
+    "model": {"model": {"hub": "a/b"}},
 }
 
 
@@ -195,7 +195,7 @@ def test_cells_of_different_configs_are_not_put_into_one_table_whatever_is_their
     own = {
         "dataset": {"dataset": {"hub": "c/d"}, "local": "x.csv", "sample_size": 50},
         "activations": {"dtype": "bfloat16"},
-        "model": {"model": {"local": "m"}, "recipe": "1"},
+        "model": {"model": {"local": "m"}},
     }
     alike = [cell(tmp_path / "a"), cell(tmp_path / "b", **own), tmp_path / "without a record"]
     records.check_settings(alike)

@@ -14,7 +14,7 @@ from validation import cells
 FILES = PROJECT / "config.yaml", PROJECT / "validation/calibration.yaml"
 RUN = config.read(FILES)
 CELLS = cells.read(PROJECT / "validation/cells.yaml", RUN)
-PLANTED, NULLS, ALL = 8, 8, 15  # one null control measures a calibration cell
+PLANTED, ALL = 8, 15  # one null control measures a calibration cell
 
 
 def test_the_run_measures_all_read_outs_under_the_probes_of_every_run() -> None:
@@ -48,23 +48,26 @@ def test_the_run_is_planned_by_the_rules_of_every_run(fresh: Workspace) -> None:
     assert refused.returncode == 1 and "run `make calibration`" in refused.stderr
 
 
+LLAMA = "{architecture: llama, datasets: [world-search]}"
+
+
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("model", "dataset", "recipe", "said"),
     [
-        (
-            "models: [calibration-lama]\ndatasets: [world-search]",
-            "did you mean `calibration-llama`",
-        ),
-        ("models: [qwen3-8b]\ndatasets: [world-search]", "`qwen3-8b` has no planted pathways"),
-        ("models: [calibration-llama]\ndatasets: [nq]", "`nq` has no planted pathways"),
-        ("models: [calibration-llama]", "`datasets` is missing"),
-        ("models: [", "cannot read the cells"),
+        ("calibration-lama", "world-search", LLAMA, "did you mean `calibration-llama`"),
+        ("qwen3-8b", "world-search", LLAMA, "`qwen3-8b` has no planted pathways"),
+        ("calibration-llama", "nq", LLAMA, "`nq` has no planted pathways"),
+        ("calibration-llama", "world-search", LLAMA.replace("world-search", "nq"), "`nq` has no"),
+        ("calibration-llama", "world-search", LLAMA.replace("}", ", heads: 5}"), "5 `heads`"),
+        ("calibration-llama", "world-search", "{", "cannot read the cells"),
+        ("calibration-llama", "world-search", "{architecture: llama}", "`datasets` is missing"),
     ],
 )
 def test_a_file_of_cells_without_known_truth_is_refused(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, model: str, dataset: str, recipe: str, said: str
 ) -> None:
     path = tmp_path / "cells.yaml"
+    text = f"models: [{model}]\ndatasets: [{dataset}]\nrecipes: {{calibration-llama: {recipe}}}"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(AnchorscopeError) as caught:
         cells.read(path, RUN)

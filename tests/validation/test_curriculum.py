@@ -8,10 +8,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from anchorscope.config.sections import TrainSettings, WorldSettings
+from anchorscope.config.sections import WorldSettings
 from anchorscope.questions import prompts, world
 from anchorscope.storage.errors import AnchorscopeError
 from validation import curriculum, null_worlds, training
+from validation.recipes import TrainSettings
 
 QUESTIONS = pd.DataFrame(
     {

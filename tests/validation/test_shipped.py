@@ -13,9 +13,12 @@ from anchorscope.questions import datasets
 from anchorscope.questions.world import SCORED_KINDS
 from anchorscope.workflow import config
 from tools import ship
+from validation import cells, recipes
 
 MODELS = PROJECT / "resources" / "models"
 CONFIG = config.load(SHIPPED)
+RUN = config.read([PROJECT / "config.yaml", PROJECT / "validation/calibration.yaml"])
+KNOWN = cells.read(PROJECT / "validation/cells.yaml", RUN)
 DEMO = CONFIG.figures["demo"]
 CELLS = [
     pytest.param(
@@ -60,9 +63,9 @@ def _rows(cell: Measured, condition: str, anchor: str) -> pd.DataFrame:
     return rows[rows["layer"] >= (rows["layer"].max() + 1) / 2]
 
 
-@pytest.mark.parametrize("model", DEMO.models)
+@pytest.mark.parametrize("model", KNOWN.shipped)
 def test_a_shipped_checkpoint_is_of_todays_recipe_and_small(model: str) -> None:
-    assert loading.fits(MODELS / model, CONFIG.recipe_hash(model))
+    assert recipes.fits(MODELS / model, KNOWN.recipe(model, RUN))
     assert sum(path.stat().st_size for path in (MODELS / model).iterdir()) <= ship.LARGEST
 
 

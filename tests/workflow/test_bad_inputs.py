@@ -11,7 +11,6 @@ import pytest
 import yaml
 from workflow import PROJECT, Workspace, workspace
 
-from anchorscope.models import loading
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import around
 
@@ -131,14 +130,6 @@ def test_a_source_that_was_found_is_looked_up_wholly_before_a_job_can_delete_its
     around.check_sources([unseen])  # the job itself asks the hub
     with pytest.raises(AnchorscopeError, match=r"(?s)2 models or datasets.*template.*broken JSON"):
         around.check_sources([job("model", found, model=local, names_prompt=False), data])
-
-
-def test_a_checkpoint_of_another_recipe_is_not_taken(tmp_path):
-    """As happens when a recipe changes and snakemake's records of the old one are gone."""
-    (tmp_path / "recipe.json").write_text('{"recipe": "of another day"}', encoding="utf-8")
-    with pytest.raises(AnchorscopeError, match="not trained by the present recipe") as caught:
-        loading.locate({}, tmp_path, "of today")
-    assert caught.value.where == tmp_path / "recipe.json" and "delete" in str(caught.value.do)
 
 
 def test_mistakes_in_the_config_stop_before_any_job(fresh):

@@ -168,7 +168,7 @@ OTHERWISE = {
     "--forcerun scores`": {"probe": {"scoring": "published"}},
     "--forcerun answers`": {"no_answer": "wrong"},
     "--forcerun delta_p table`": {"bootstrap": {"draws": 150, "level": 0.9}},
-    "--forcerun model`": {"models": {"tiny-llama": {"train": {"steps": 449}}}},
+    "--forcerun model`": {"models": {"tiny-llama": {"parts": {"blocks": "layers"}}}},
     "1 of 113 at dataset (no answers 1)": {"most_dropped": 0.005},
 }
 """Part of the error message → settings that do not fit the products of the tiny run."""

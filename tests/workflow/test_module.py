@@ -23,7 +23,7 @@ rule mine:
     shell: "cp {input} {output}"
 """
 ONE_CELL = dict.fromkeys(
-    "dataset train model prompts answers activations scores delta_p table".split(), 1
+    "dataset model prompts answers activations scores delta_p table".split(), 1
 )
 QUESTIONS = "results/data/tiny-world.parquet"
 

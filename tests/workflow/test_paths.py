@@ -1,12 +1,11 @@
 """Where the products of a run lie, and the files that it starts from."""
 
-import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from workflow import PROJECT, SHIPPED, merged
 
+from anchorscope.config import shipped
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.workflow.config import load
 from anchorscope.workflow.paths import Paths
@@ -24,28 +23,11 @@ def test_a_model_may_read_the_answers_of_another():
     assert paths.product("scores")(there) == "results/scores/mine/nq"
 
 
-def test_a_checkpoint_of_the_present_recipe_is_taken_if_trained_here_or_else_if_shipped(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    name, paths = "calibration-llama", Paths(config(), tmp_path)
-    job: Any = SimpleNamespace(model=name)
-    here, shipped = f"results/models/{name}", f"{tmp_path}/resources/models/{name}"
-    recipe = paths.config.recipe_hash(name)
-
-    def write(folder: str, recipe: str) -> None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        Path(folder, "recipe.json").write_text(json.dumps({"recipe": recipe}), encoding="utf-8")
-
-    assert paths.checkpoint(job) == here, "it is to be trained"
-    write(shipped, recipe)
-    assert paths.checkpoint(job) == shipped
-    write(here, recipe)
-    assert paths.checkpoint(job) == here
-    write(here, "another")
-    assert paths.checkpoint(job) == shipped
-    write(shipped, "another")
-    assert paths.checkpoint(job) == here
+def test_the_shipped_models_are_found_from_any_folder(tmp_path, monkeypatch):
+    folder = "resources/models/calibration-llama"
+    for cwd, expected in ((PROJECT, folder), (tmp_path, str(PROJECT / folder))):
+        monkeypatch.chdir(cwd)
+        assert shipped.complete({})["models"]["calibration-llama"]["local"] == expected
 
 
 def test_what_a_link_inside_a_folder_of_rows_or_a_model_leads_to_counts(tmp_path):

@@ -50,7 +50,7 @@ def overlay() -> dict[str, Any]:
     """The tiny figure with a second model, which asks for a GPU."""
     tiny = workflow.TINY["models"]["tiny-llama"]
     patient = tiny | {"resources": tiny["resources"] | {"runtime_min": 60}}
-    second = {"label": "Tiny Qwen3", "train": {"architecture": "qwen3"}, "resources": {"gpus": 1}}
+    second = {"label": "Tiny Qwen3", "local": WITH_GPU, "resources": {"gpus": 1}}
     change = {
         "models": {WITHOUT: patient, WITH_GPU: workflow.merged(patient, second)},
         "figures": {"tiny": {"models": [WITHOUT, WITH_GPU]}},
@@ -138,6 +138,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[onenode.OneNod
 def local(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
     """The same figure, made without a cluster."""
     finished = workflow.workspace(tmp_path_factory.mktemp("local") / "clone", overlay())
+    workflow.taught(finished.root)
+    workflow.taught(finished.root, WITH_GPU, "qwen3")
     finished.build()
     return finished
 
