@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
@@ -17,7 +18,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from anchorscope.config.readouts import READOUTS
-from anchorscope.storage import identity
 from anchorscope.storage.errors import nearest
 from anchorscope.styles import STYLES
 
@@ -30,6 +30,15 @@ else:
 NullStyle = Literal["null-additive", "null-order", "null-type", "null-familiar"]
 WorldStyle = Literal["relation", "trivia", "two_hop", "search", NullStyle]
 Item = TypeVar("Item")
+
+
+class Mark(Enum):
+    """Mark of a key: `key: Annotated[type, mark]`."""
+
+    NO_NUMBER = "no number depends on it"
+    NOT_IN_FIGURES = "neither numbers nor words of a figure depend on it"
+    PROMPTING = "prompts and exact answers depend on it"
+    TRIAL = "time and memory of a trial depend on it"
 
 
 def mistake(what: str, do: str, see: str = "config") -> PydanticCustomError:
@@ -125,10 +134,20 @@ class Section(BaseModel):
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
     )
 
+    @classmethod
+    def marked(cls, mark: Mark) -> set[str]:
+        """Return the keys of the section with a mark."""
+        return {name for name, field in cls.model_fields.items() if mark in field.metadata}
+
+    def without(self, mark: Mark, *left_out: str) -> dict[str, Any]:
+        """Return the section as plain data, except `left_out` and all keys with a mark."""
+        names = type(self).model_fields.keys() - self.marked(mark) - {*left_out}
+        plain = self.model_dump(mode="json", include=names)
+        return {name: _without(mark, getattr(self, name), of) for name, of in plain.items()}
+
     def numbers(self, *left_out: str) -> dict[str, Any]:
-        """Return the section as plain data, except `left_out` and keys that change no results."""
-        plain = self.model_dump(mode="json", exclude={*left_out})
-        return dict(identity.numbers(plain))
+        """Return the section as plain data, except `left_out` and keys that change no number."""
+        return self.without(Mark.NO_NUMBER, *left_out)
 
     def one_of(self, *names: str) -> None:
         """Refuse the section unless exactly one of these keys is set."""
@@ -144,6 +163,15 @@ class Section(BaseModel):
         if given and all(getattr(self, one) is None for one in source.split(" or ")):
             what = f"`{given[0]}` applies only with {source}"
             raise mistake(what, f"leave `{given[0]}` out")
+
+
+def _without(mark: Mark, value: Any, plain: Any) -> Any:
+    """Return a value of a section, whose plain data is given, without all keys with a mark."""
+    if isinstance(value, Section):
+        return value.without(mark)
+    if isinstance(value, dict):
+        return {name: _without(mark, value[name], of) for name, of in plain.items()}
+    return plain
 
 
 def section_in(annotation: Any) -> type[Section] | None:
@@ -178,7 +206,7 @@ class Model(Section):
     local: Place | None = key(None, "Folder saved with `save_pretrained`.")
     revision: Text | None = None
     """Commit, branch or tag; null: the one in `revisions.lock.yaml`, or else the newest."""
-    label: str = key("", "Name in figures; by default the key.")
+    label: Annotated[str, Mark.NO_NUMBER] = key("", "Name in figures; by default the key.")
     prompt: StyleName = key(
         "few_shot",
         "; ".join(f"`{style.name}`: {style.about}" for style in STYLES.values())
@@ -191,8 +219,11 @@ class Model(Section):
     instead of generating its own."""
     parts: Parts | None = None
     """Paths of the model's parts, for a model in which Anchorscope does not find them."""
-    gated: bool = key(False, "Whether the hub asks for a licence and a token (`HF_TOKEN`).")
-    resources: Resources = Field(default_factory=Resources, description="Resources of its jobs.")
+    gated: Annotated[bool, Mark.NO_NUMBER, Mark.NOT_IN_FIGURES] = False
+    """Whether the hub asks for a licence and a token (`HF_TOKEN`)."""
+    resources: Annotated[Resources, Mark.NO_NUMBER, Mark.NOT_IN_FIGURES] = Field(
+        default_factory=Resources, description="Resources of its jobs."
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -264,7 +295,7 @@ class Dataset(Section):
     config: Text | None = key(None, "Configuration of the dataset on the hub.")
     split: Text | None = key(None, "Split to sample from; required with `hub`.")
     revision: Text | None = key(None, "As for models.")
-    label: str = key("", "Name in figures; by default the key.")
+    label: Annotated[str, Mark.NO_NUMBER] = key("", "Name in figures; by default the key.")
     fields: Fields | None = key(None, "Required with `hub` and `local`.")
     few_shot: FewShot = Field(default_factory=lambda: FewShot(rows="outside"))
     """Source of the worked examples."""
@@ -289,4 +320,5 @@ class Figure(Section):
     models: Listed[ModelKey] = Field(description="Models, in the order of the panels.")
     datasets: Listed[DatasetKey] = Field(description="Datasets, in the order of the legend.")
     readout: Readout = key("mlp/final", "The read-out shown; one of `readouts`.")
-    title: Text | None = key(None, "Title; null: a title that says what is blocked.")
+    title: Annotated[Text | None, Mark.NO_NUMBER] = None
+    """Title; null: a title that says what is blocked."""

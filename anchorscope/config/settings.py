@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -17,6 +17,7 @@ from anchorscope.config.sections import (
     FigureKey,
     Inside,
     Listed,
+    Mark,
     Model,
     ModelKey,
     Name,
@@ -142,12 +143,13 @@ class Detection(Section):
 class Config(Section):
     """All settings of a run except the experiments' settings, which `RunConfig` adds."""
 
-    results: Place = key("results", "Folder for all results.")
+    results: Annotated[Place, Mark.NO_NUMBER] = key("results", "Folder for all results.")
     data_folder: Place | None = key(None, "Folder that relative `local` paths start from.")
     limit: Count | None = None
     """Measure only this many samples per cell, from a pool made smaller in proportion; null:
     all."""
-    targets: Listed[FigureKey] = key(["demo"], "Figures that `snakemake --cores all` builds.")
+    targets: Annotated[Listed[FigureKey], Mark.NO_NUMBER] = Field(["demo"])
+    """Figures that `snakemake --cores all` builds."""
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
     sample_size: Count = 2000
     """Answers measured per cell. Worlds are always used whole."""
@@ -157,35 +159,44 @@ class Config(Section):
     balance: bool = True
     """Whether to measure as many right as wrong answers, at most two of one class for each of the
     other. `false` measures answers as they come."""
-    max_prompt_tokens: Count = key(1024, "Longer prompts are dropped and counted.")
-    most_dropped: Share = key(0.5, "The run stops if all stages together lose a larger share.")
-    anchors: Literal["subject+property", "subject"] = "subject+property"
+    max_prompt_tokens: Annotated[Count, Mark.PROMPTING] = 1024
+    """Longer prompts are dropped and counted."""
+    most_dropped: Annotated[Share, Mark.NO_NUMBER, Mark.NOT_IN_FIGURES] = 0.5
+    """The run stops if all stages together lose a larger share."""
+    anchors: Annotated[Literal["subject+property", "subject"], Mark.PROMPTING] = "subject+property"
     """Part of the question that the exact question tokens cover."""
-    finder: Literal["metadata", "offline"] = "metadata"
+    finder: Annotated[Literal["metadata", "offline"], Mark.PROMPTING] = "metadata"
     """Finder of the exact question tokens: `metadata` uses the dataset's subject and property where
     known; `offline` uses the question's text alone."""
-    conditions: Conditions = Field(default_factory=_all_conditions)
+    conditions: Annotated[Conditions, Mark.TRIAL] = Field(default_factory=_all_conditions)
     """Passes in addition to `clean`; by default all."""
-    readouts: Listed[Readout] = Field(["mlp/final", "mlp/prompt_end"])
+    readouts: Annotated[Listed[Readout], Mark.TRIAL] = Field(["mlp/final", "mlp/prompt_end"])
     """Read-outs to measure, `<site>/<position>`. The prompt's end is measured at each of their
     sites, because the claim `answer_adds` compares with it."""
-    generation: Generation = Field(default_factory=Generation)
+    generation: Annotated[Generation, Mark.PROMPTING, Mark.TRIAL] = Field(
+        default_factory=Generation
+    )
     """Settings for generating answers."""
-    no_answer: Literal["drop", "wrong"] = "drop"
+    no_answer: Annotated[Literal["drop", "wrong"], Mark.PROMPTING] = "drop"
     """Treatment of a response that is no answer (a refusal, the question or a gold answer in it
     repeated, an unfinished sentence): `drop` leaves it out and counts it by reason; `wrong`
     measures it like any other."""
-    batch_tokens: Count | None = None
+    batch_tokens: Annotated[Count | None, Mark.NOT_IN_FIGURES] = None
     """Maximum number of tokens in a batch; by default 8,192 on a CPU and 98,304 on a GPU. A batch
     that does not fit in a GPU's memory is halved."""
-    keep_activations: bool = key(True, "Whether to keep activations on disk after scoring.")
-    probe: Probe = Field(default_factory=Probe, description="How probes are fitted.")
+    keep_activations: Annotated[bool, Mark.NO_NUMBER, Mark.NOT_IN_FIGURES] = True
+    """Whether to keep activations on disk after scoring."""
+    probe: Annotated[Probe, Mark.TRIAL] = Field(
+        default_factory=Probe, description="How probes are fitted."
+    )
     bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Confidence intervals.")
-    chart: ChartSettings = Field(default_factory=ChartSettings, description="How figures look.")
-    detection: Detection = Field(
+    chart: Annotated[ChartSettings, Mark.NO_NUMBER, Mark.NOT_IN_FIGURES] = Field(
+        default_factory=ChartSettings, description="How figures look."
+    )
+    detection: Annotated[Detection, Mark.NOT_IN_FIGURES] = Field(
         default_factory=Detection, description="Detectors of wrong answers."
     )
-    validation: Place | None = None
+    validation: Annotated[Place | None, Mark.NOT_IN_FIGURES] = None
     """File of cells with known truth. Only validation/calibration.yaml names one."""
     models: dict[Name, Model] = Field(default_factory=dict, description="Models, by key.")
     datasets: dict[Name, Dataset] = Field(default_factory=dict, description="Datasets, by key.")
@@ -225,8 +236,7 @@ class Config(Section):
     @property
     def prompting(self) -> dict[str, Any]:
         """The settings that determine prompts and exact answers; a detector stores them."""
-        keys = {"anchors", "finder", "generation", "max_prompt_tokens", "no_answer"}
-        return self.model_dump(mode="json", include=keys)
+        return self.model_dump(mode="json", include=self.marked(Mark.PROMPTING))
 
     def cells(self, figure: str) -> list[tuple[str, str]]:
         """Return (model, dataset) of each cell of a figure, in the order of panels and legend."""

@@ -1,10 +1,10 @@
 """Registry of the experiments, and the config of a run with the settings of experiments."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field, create_model
 
-from anchorscope.config.sections import Section
+from anchorscope.config.sections import Mark, Section
 from anchorscope.config.settings import Config
 from anchorscope.experiments import answer_only, boundary, patching, saliency, windows
 from anchorscope.experiments.experiment import Experiment
@@ -40,7 +40,7 @@ else:
 class RunConfig(Config):
     """All settings of a run."""
 
-    experiments: Experiments = Field(default_factory=Experiments)
+    experiments: Annotated[Experiments, Mark.NOT_IN_FIGURES] = Field(default_factory=Experiments)
     """Settings of the [experiments](experiments.md)."""
 
     def settings_of(self, experiment: str) -> Section:

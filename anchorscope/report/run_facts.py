@@ -1,10 +1,9 @@
 """Facts about a run for its report: cells, settings, sources, and dropped samples."""
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorscope.config.sections import Dataset, Model
+from anchorscope.config.sections import Dataset, Mark, Model
 from anchorscope.config.settings import Config
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import COPIED, UNSURE
@@ -16,10 +15,6 @@ STAGES = {
     "dataset": "questions", "prompts": "prompts", "answers": "answers",
     "activations": "measured samples", "scores": "scored samples",
 }  # fmt: skip
-OF_JOBS = frozenset(
-    "batch_tokens chart detection experiments gated keep_activations most_dropped resources".split()
-)
-"""Settings that change no number of a figure."""
 NOTED = {
     UNSURE: "with exact answer tokens that the finder is not sure of",
     COPIED: "copied from a worked example",
@@ -38,8 +33,18 @@ def cells(config: Config) -> dict[tuple[str, str, str], str]:
 
 def resolved(config: Config) -> dict[str, Any]:
     """Return the settings of a run as plain data, with the catalogue entries that it uses."""
+    return _used(config, config.model_dump(mode="json", exclude={"validation"}))
+
+
+def of_figure(config: Config, figure: str) -> dict[str, Any]:
+    """Return the settings that one figure's numbers or words depend on."""
+    alone = config.model_copy(update={"targets": [figure]})
+    return _used(alone, alone.without(Mark.NOT_IN_FIGURES))
+
+
+def _used(config: Config, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings without the entries of catalogues that the targets do not use."""
     used = list(cells(config))
-    settings = config.model_dump(mode="json", exclude={"validation"})
     kept = {
         "figures": set(config.targets),
         "models": {model for model, _, _ in used},
@@ -48,17 +53,6 @@ def resolved(config: Config) -> dict[str, Any]:
     for name, keys in kept.items():
         settings[name] = {key: entry for key, entry in settings[name].items() if key in keys}
     return settings
-
-
-def of_figure(config: Config, figure: str) -> dict[str, Any]:
-    """Return the settings that one figure's numbers or words depend on."""
-    settings = resolved(config.model_copy(update={"targets": [figure]}))
-    entries = {key: _without(entry, OF_JOBS) for key, entry in settings["models"].items()}
-    return _without(settings, OF_JOBS) | {"models": entries}
-
-
-def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key not in keys}
 
 
 def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:

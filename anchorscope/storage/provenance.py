@@ -84,7 +84,7 @@ def read(product: str | Path) -> dict[str, Any]:
 
 
 def made_with(product: str | Path, settings: Mapping[str, Any]) -> bool:
-    """Return whether a product was made with these settings; looks and places do not count."""
+    """Return whether a product was made with these settings; places do not count."""
     both = read(product)["settings"], json.loads(json.dumps(dict(settings)))
     made, given = (identity_of(_without_places(of)) for of in both)
     return made == given
@@ -120,7 +120,7 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
     """Return the identity of a job's product: a hash of settings, content and inputs' identities.
 
     Two products with the same identity were made from the same settings and content in all stages.
-    Settings in `LOOKS` and `PLACES` do not count. For `content` see `of_stage`.
+    Settings in `PLACES` do not count. For `content` see `of_stage`.
     """
     made_from = {
         "rule": snakemake.rule,

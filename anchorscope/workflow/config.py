@@ -15,9 +15,9 @@ from anchorscope.config.mistakes import Mistake, explained
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
-from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.targets import PROOF, TARGETS
 
+CATALOGUES = ("models", "datasets", "figures")
 RULES = """
     dataset model train prompts answers activations scores truth table picture detector samples
     methods delta_p p_true null_world null_controls calibration_cell calibration_table

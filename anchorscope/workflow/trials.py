@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from anchorscope.config.sections import Model
+from anchorscope.config.sections import Mark, Model
 from anchorscope.config.settings import Config
 from anchorscope.storage.files import write_json
 from anchorscope.storage.identity import identity
@@ -65,8 +65,7 @@ def duration(seconds: float) -> str:
 
 def settings_of(config: Config, entry: Model) -> str:
     """Return the hash of the settings that a trial depends on, except the number of samples."""
-    names = ("conditions", "readouts", "generation", "probe")
-    chosen = config.model_dump(mode="json", include={*names})
+    chosen = config.model_dump(mode="json", include=config.marked(Mark.TRIAL))
     return identity({"entry": entry.numbers(), **chosen})
 
 

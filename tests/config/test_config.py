@@ -13,7 +13,8 @@ from transformers import AutoConfig
 from workflow import PROJECT, SHIPPED
 
 from anchorscope.config import shipped
-from anchorscope.config.settings import Conditions
+from anchorscope.config.sections import Mark
+from anchorscope.config.settings import Conditions, Config
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
 from anchorscope.workflow.config import RESERVED, load, read
@@ -157,7 +158,7 @@ def test_examples_are_held_back_where_a_measured_model_is_shown_some(
 
 def test_the_identity_of_a_run_is_pinned():
     """It may change only on purpose: products of before and after no longer compare."""
-    part = {"seed": 0, "models": {"chart": {"hub": "a/b", "label": "A"}}, "probe": {"grid": [1.0]}}
+    part = {"seed": 0, "models": {"chart": {"hub": "a/b"}}, "probe": {"grid": [1.0]}}
     assert identity(part) == "ca6ce7b7eaff"
 
 
@@ -177,7 +178,7 @@ def test_the_identity_of_a_run_is_pinned():
     ],
 )
 def test_the_identity_follows_what_changes_numbers_and_no_looks_and_places(path, value, changes):
-    one, other = (load(raw).model_dump(mode="json") for raw in (SHIPPED, changed(path, value)))
+    one, other = (load(raw).numbers() for raw in (SHIPPED, changed(path, value)))
     assert (identity(one) != identity(other)) is changes
 
 
@@ -188,6 +189,17 @@ def test_a_model_reads_the_answers_of_one_that_generates_its_own():
     with pytest.raises(AnchorscopeError, match="does not generate answers") as caught:
         load(changed("models", SHIPPED["models"] | both))
     assert "name `calibration-llama`" in str(caught.value.do)
+
+
+def test_a_marked_key_is_left_out_wherever_it_stands() -> None:
+    config = load(SHIPPED)
+    assert {"chart", "results"} <= Config.marked(Mark.NO_NUMBER)
+    numbers, of_figures = config.numbers(), config.without(Mark.NOT_IN_FIGURES)
+    assert not {"chart", "results"} & numbers.keys() and "results" in of_figures
+    assert not {"chart", "batch_tokens", "validation"} & of_figures.keys()
+    for plain, label in ((numbers, False), (of_figures, True)):
+        entry = plain["models"]["qwen3-8b"]
+        assert "resources" not in entry and ("label" in entry) is label
 
 
 @pytest.mark.parametrize("path", write_docs.contents(), ids=lambda path: path.name)

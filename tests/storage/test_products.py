@@ -114,14 +114,12 @@ def made(product: Path, *inputs: str, content: str = "", **settings: object) -> 
     return provenance.read(product)
 
 
-def test_an_identity_follows_settings_content_and_inputs_and_no_label_or_place(
-    tmp_path: Path,
-) -> None:
+def test_an_identity_follows_settings_content_and_inputs_and_no_place(tmp_path: Path) -> None:
     def identity(product: str, *inputs: str, **given: Any) -> str:
         return made(tmp_path / product, *inputs, **given)["identity"]
 
-    first = identity("a", seed=0, local="/here/rows.csv", model={"label": "one"})
-    same = identity("b", seed=0, local="/there/rows.csv", model={"label": "two"})
+    first = identity("a", seed=0, local="/here/rows.csv")
+    same = identity("b", seed=0, local="/there/rows.csv")
     other = identity("c", seed=1)
     assert first == same != other
     assert identity("d", seed=0, content="decade") != identity("e", seed=0)
