@@ -160,12 +160,13 @@ def test_every_stage_stops_when_one_before_it_lost_too_much(tmp_path, config, st
 def test_an_error_is_one_message_that_names_the_job_and_a_bug_keeps_its_traceback(
     tmp_path, capsys, error, code, said
 ):
-    cell = {"root": "results", "model": "m", "dataset": "d"}
-    with pytest.raises(SystemExit) as ended, stage(job(tmp_path, "scores", wildcards=cell)):
+    given: dict[str, Any] = {"wildcards": {"model": "m", "dataset": "d"}}
+    given["output"] = [tmp_path / "scores.parquet"]
+    with pytest.raises(SystemExit) as ended, stage(job(tmp_path, "scores", **given)):
         raise error
     assert ended.value.code == code
     for text in ((tmp_path / "log").read_text(encoding="utf-8"), capsys.readouterr().err):
-        assert said in text and "rule scores, root results, model m, dataset d" in text
+        assert said in text and "rule scores, model m, dataset d" in text
         assert ("Traceback" in text) == (code == 2)
 
 
