@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope import statements
+from anchorscope.cell import tables
 from anchorscope.config.readouts import Pair, not_measured
+from anchorscope.curve.per_sample import per_sample
 from anchorscope.detectors import card
 from anchorscope.detectors.detector import Detector, Origin, export
-from anchorscope.experiments import tables
-from anchorscope.experiments.knockout.per_sample import per_sample
 from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes import activations

@@ -11,8 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anchorscope.claims import CLAIMS
 from anchorscope.passes.interventions import CROSSED
-from anchorscope.probes import power
-from anchorscope.probes.strength import LEAST_AUC
+from anchorscope.statistics import power
+from anchorscope.statistics.strength import LEAST_AUC
 
 if TYPE_CHECKING:
     from anchorscope.passes.batches import Plan

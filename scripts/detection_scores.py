@@ -13,9 +13,9 @@ with stage(snakemake):
         token_probabilities,
     )
     from anchorscope.detectors.registry import named
-    from anchorscope.experiments.analysis import stacked
     from anchorscope.passes import activations
     from anchorscope.probes import fitting, stored
+    from anchorscope.statistics.analysis import stacked
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output

@@ -15,7 +15,7 @@ with stage(snakemake):
     from anchorscope.passes import activations
     from anchorscope.passes.features import reordered
     from anchorscope.probes import fitting, stored
-    from anchorscope.probes.samples import places
+    from anchorscope.statistics.samples import places
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.detector

@@ -9,7 +9,8 @@ with stage(snakemake):
     from anchorscope.experiments.experiment import SampledSettings
     from anchorscope.experiments.registry import EXPERIMENTS
     from anchorscope.models.families import readable
-    from anchorscope.probes import samples, stored
+    from anchorscope.probes import stored
+    from anchorscope.statistics import samples
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.rows

@@ -11,7 +11,7 @@ import pandas as pd
 import vl_convert
 
 from anchorscope.claims import CLAIMS, keys
-from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
+from anchorscope.curve.controls import RANDOM_CONTRAST
 from anchorscope.figures.data import request_of
 from anchorscope.figures.picture import Picture
 

@@ -8,9 +8,9 @@ import pandas as pd
 import torch
 from figure_tables import CHECKED
 
-from anchorscope.experiments.tables import join
+from anchorscope.cell.tables import join
 from anchorscope.probes import fitting, scores
-from anchorscope.probes.bands import Draws
+from anchorscope.statistics.bands import Draws
 
 FLOORS = ("answer", "question", "response", "text")
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]

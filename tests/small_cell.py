@@ -15,8 +15,9 @@ from anchorscope.experiments.products import Products
 from anchorscope.experiments.scored import Cell, headlines
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning
-from anchorscope.probes import fitting, samples, stored
+from anchorscope.probes import fitting, stored
 from anchorscope.questions import prompts
+from anchorscope.statistics import samples
 from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.jobs import write_scores
 

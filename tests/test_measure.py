@@ -17,10 +17,10 @@ from workflow import PROJECT
 
 import anchorscope
 from anchorscope import Measured
-from anchorscope.experiments.crossing.table import CLAIM_COLUMNS, CROSSING
-from anchorscope.experiments.knockout import curve
-from anchorscope.experiments.knockout.controls import CONTRASTS
+from anchorscope.curve import curve
+from anchorscope.curve.controls import CONTRASTS
 from anchorscope.models import tiny
+from anchorscope.pairs.table import CLAIM_COLUMNS, CROSSING
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.storage.errors import AnchorscopeError
 

@@ -9,8 +9,8 @@ from workflow import PROJECT
 
 from anchorscope import statements
 from anchorscope.claims import CLAIMS
-from anchorscope.probes.strength import FLOORS
 from anchorscope.statements import say
+from anchorscope.statistics.strength import FLOORS
 
 TOLD: dict[str, Any] = {
     "verdict": "yes", "reason": "", "p": 0.0004, "n": 120, "value": 0.524, "low": 0.31, "high": 0.7

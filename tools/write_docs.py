@@ -16,8 +16,8 @@ from typing import Any
 
 from anchorscope.claims import CLAIMS
 from anchorscope.config.sections import Section, section_in
-from anchorscope.experiments.columns import RECURRING
 from anchorscope.experiments.registry import RunConfig
+from anchorscope.statistics.columns import RECURRING
 
 FOLDER = Path(__file__).parents[1] / "docs"
 SCHEMA, PAGE = FOLDER / "config.schema.json", FOLDER / "configuration.md"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.tables import rows_where
+from anchorscope.cell.tables import rows_where
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
+from anchorscope.cell.tables import rows_where
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments.analysis import stacked
-from anchorscope.experiments.knockout.curve import control_is_complete
+from anchorscope.curve.curve import control_is_complete
 from anchorscope.experiments.products import PER_SAMPLE_COLUMNS
-from anchorscope.experiments.tables import rows_where
-from anchorscope.probes import samples
-from anchorscope.probes.intervals import ClusterDraws, Estimate
 from anchorscope.questions import world
+from anchorscope.statistics import samples
+from anchorscope.statistics.analysis import stacked
+from anchorscope.statistics.intervals import ClusterDraws, Estimate
 from validation import requirements
 from validation.calibration import DEFAULT_READOUT
 from validation.checks import Check

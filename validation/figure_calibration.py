@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from anchorscope.cell.tables import rows_where
 from anchorscope.config.readouts import READOUTS
-from anchorscope.experiments.tables import rows_where
 from anchorscope.figures import data, marks, notes, style as draw
 from anchorscope.figures.axis import Axis
 from anchorscope.figures.marks import Frame

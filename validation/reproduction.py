@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.cell.tables import rows_where
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments.tables import rows_where
 from validation.calibration import DEFAULT_READOUT
 from validation.checks import Check, judge
 

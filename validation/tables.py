@@ -8,10 +8,10 @@ import pandas as pd
 import yaml
 
 from anchorscope.experiments import products
-from anchorscope.experiments.analysis import stacked
-from anchorscope.experiments.crossing.per_sample import per_sample as pairs_of
 from anchorscope.experiments.registry import EXPERIMENTS
+from anchorscope.pairs.per_sample import per_sample as pairs_of
 from anchorscope.passes.activations import measured
+from anchorscope.statistics.analysis import stacked
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_parquet
 from anchorscope.storage.records import check_settings

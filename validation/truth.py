@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.anchors import labels, tokens
-from anchorscope.experiments.columns import recurring
 from anchorscope.models.families import Loaded
 from anchorscope.passes import partners
 from anchorscope.passes.choices import choices
+from anchorscope.statistics.columns import recurring
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from validation.curriculum import RIGHT, WRONG

@@ -9,8 +9,8 @@ import numpy as np
 
 from anchorscope.claims.estimates import Answers
 from anchorscope.passes.partners import LEAST_PAIRS
-from anchorscope.probes.intervals import Estimate
-from anchorscope.probes.strength import Gain
+from anchorscope.statistics.intervals import Estimate
+from anchorscope.statistics.strength import Gain
 
 YES, NO, TOO_FEW, NOT_MEASURED, BY_DESIGN = "yes", "no", "too few", "not measured", "by design"
 """Verdicts. `by design`: a claim that could not fail, or that could not hold."""

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from anchorscope.claims.estimates import ANSWER, PAIR, Answers, Pairs
-from anchorscope.probes.intervals import Estimate, ratio
+from anchorscope.statistics.intervals import Estimate, ratio
 
 LEAST_PART = 0.2
 """The claim `through_eq` requires that blocking takes more than this share of λP."""

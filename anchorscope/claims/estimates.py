@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from anchorscope.probes.intervals import Estimate, ratio
+from anchorscope.statistics.intervals import Estimate, ratio
 
 MEAN, QUESTION, ANSWER, PAIR = (
     np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 4

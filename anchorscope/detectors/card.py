@@ -9,8 +9,8 @@ import pandas as pd
 import yaml
 
 from anchorscope import statements
+from anchorscope.cell import summary as of_run
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments import summary as of_run
 
 if TYPE_CHECKING:
     from anchorscope.detectors.detector import Detector

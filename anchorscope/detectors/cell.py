@@ -17,8 +17,8 @@ from anchorscope.passes import activations
 from anchorscope.passes.features import Features, reordered
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
-from anchorscope.probes.samples import mismatch
 from anchorscope.probes.stored import Stored
+from anchorscope.statistics.samples import mismatch
 
 
 @dataclass(frozen=True)

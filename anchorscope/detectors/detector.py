@@ -24,11 +24,11 @@ from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on, tensor_name
-from anchorscope.probes.fitting import out_of_fold, stood_for
-from anchorscope.probes.intervals import auc
+from anchorscope.probes.fitting import out_of_fold
 from anchorscope.probes.platt import prior
-from anchorscope.probes.samples import layer_of_fold, median_layer, sigmoid
 from anchorscope.questions.questions import folded_text
+from anchorscope.statistics.intervals import auc
+from anchorscope.statistics.samples import layer_of_fold, median_layer, sigmoid, stood_for
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic, write_json
 from anchorscope.styles import Around

@@ -12,9 +12,9 @@ from sklearn.metrics import average_precision_score
 
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
-from anchorscope.probes import intervals, samples
-from anchorscope.probes.intervals import Estimate, ratio
-from anchorscope.probes.samples import sigmoid
+from anchorscope.statistics import intervals, samples
+from anchorscope.statistics.intervals import Estimate, ratio
+from anchorscope.statistics.samples import sigmoid
 
 REFERENCES = ("probe", "text", "output", "question", "answer", "response", "before")
 """Detectors with which all other detectors are compared, on the same samples."""

@@ -15,8 +15,8 @@ from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Training, Unsupervised
 from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import Method
-from anchorscope.experiments.analysis import stacked
-from anchorscope.probes.samples import mismatch
+from anchorscope.statistics.analysis import stacked
+from anchorscope.statistics.samples import mismatch
 from anchorscope.storage.progress import Progress
 
 COLUMNS = ("id", "readout", "detector", "condition", "fold", "s", "rank", "partner", "source")

@@ -12,11 +12,11 @@ from anchorscope.claims.claim import OWN, Evidence, Groups
 from anchorscope.config.readouts import Pair
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import with_ends
-from anchorscope.experiments.analysis import Analysis, analyses
-from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.crossing.swapped import Swapped
-from anchorscope.probes import intervals
-from anchorscope.probes.intervals import Estimate
+from anchorscope.pairs import table as crossing
+from anchorscope.pairs.swapped import Swapped
+from anchorscope.statistics import intervals
+from anchorscope.statistics.analysis import Analysis, analyses
+from anchorscope.statistics.intervals import Estimate
 
 ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")
 """Quantities of `crossing` that are reported with their intervals."""

@@ -17,9 +17,9 @@ from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.evaluation import with_ends
 from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe, text
-from anchorscope.experiments.analysis import stacked
-from anchorscope.probes import intervals, samples
-from anchorscope.probes.intervals import Estimate
+from anchorscope.statistics import intervals, samples
+from anchorscope.statistics.analysis import stacked
+from anchorscope.statistics.intervals import Estimate
 
 PREDICTORS = ("states", "text", "score")
 """Predictors of the pathway. `states`: clean states of one layer. `text`: question and response.

@@ -11,7 +11,7 @@ from anchorscope.anchors import tokens
 from anchorscope.detectors.methods.output import P_TRUE, QUANTITIES, SPANS, STATISTICS
 from anchorscope.models.families import Loaded
 from anchorscope.passes import choices
-from anchorscope.probes.samples import sigmoid
+from anchorscope.statistics.samples import sigmoid
 from anchorscope.styles import gap, style_of
 
 COLUMNS = ("id", "condition", P_TRUE)

@@ -7,8 +7,8 @@ import pandas as pd
 from anchorscope.claims.claim import YES
 from anchorscope.detectors.registry import in_order, label_of
 from anchorscope.passes.partners import LEAST_PAIRS
-from anchorscope.probes.strength import FLOORS
 from anchorscope.statements import say
+from anchorscope.statistics.strength import FLOORS
 
 REFERENCES = {
     "every text model": tuple(FLOORS),

@@ -14,9 +14,9 @@ from anchorscope.passes.interventions import Intervention
 if TYPE_CHECKING:
     import pandas as pd
 
-    from anchorscope.experiments.analysis import Analysis
     from anchorscope.experiments.measured import MeasuredRows
     from anchorscope.experiments.scored import Cell
+    from anchorscope.statistics.analysis import Analysis
 
 
 class SampledSettings(Section):

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from anchorscope.probes.samples import mismatch
+from anchorscope.statistics.samples import mismatch
 
 COLUMNS = ("id", "condition", "draw", "readout", "layer", "s", "n_tokens")
 """Columns of an experiment's rows: one row per sample, condition, draw, read-out and layer.

@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import SHARE, Analysis, Group, anchored, count, stacked
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
-from anchorscope.probes.bands import ANY, Means
-from anchorscope.probes.samples import effects_of
+from anchorscope.statistics.analysis import SHARE, Analysis, Group, anchored, count, stacked
+from anchorscope.statistics.bands import ANY, Means
+from anchorscope.statistics.samples import effects_of
 
 LABELS = ("all", "0", "1")
 """Labels of the groups: all samples, right answers, wrong answers."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.experiment import PER_SAMPLE, Experiment
 from anchorscope.experiments.measured import MeasuredRows
-from anchorscope.probes.bands import Draws
+from anchorscope.statistics.analysis import Analysis, analyses, stacked
+from anchorscope.statistics.bands import Draws
 
 PER_SAMPLE_COLUMNS = (PER_SAMPLE[0], "site", "position", "layer", *PER_SAMPLE[1:])
 

@@ -15,16 +15,16 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.measured import COLUMNS
 from anchorscope.models.families import Loaded, positions
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Plan, Sample, arrange
 from anchorscope.passes.interventions import CLEAN, Intervention, tensor_name
 from anchorscope.passes.planning import sample_of
-from anchorscope.probes.samples import readouts
 from anchorscope.probes.stored import Stored
 from anchorscope.questions import prompts
+from anchorscope.statistics.analysis import stacked
+from anchorscope.statistics.samples import readouts
 from anchorscope.storage.counts import NO_PARTNER, OUTSIDE_SAMPLE, Counts
 from anchorscope.storage.progress import Progress
 

@@ -19,10 +19,12 @@ from anchorscope.passes import planning
 from anchorscope.passes.batches import Plan
 from anchorscope.passes.features import Features
 from anchorscope.passes.interventions import Settings as Conditions
-from anchorscope.probes import platt, probes, samples
-from anchorscope.probes.intervals import auc
+from anchorscope.probes import platt, probes
 from anchorscope.questions import folds
 from anchorscope.questions.pool import Choice
+from anchorscope.statistics import samples
+from anchorscope.statistics.intervals import auc
+from anchorscope.statistics.samples import stood_for
 
 ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
 """Fields of `Fitted` other than the probes."""
@@ -99,13 +101,6 @@ def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers
             )
     ids = answers["id"].astype(str).to_numpy(dtype=object)
     return Design(where, ids, z, fold, inner, settings, salt, stood_for(answers))
-
-
-def stood_for(answers: pd.DataFrame) -> np.ndarray:
-    """Return the answers that each sample stands for, float64 [n]; one each if all are measured."""
-    if "stands_for" not in answers:
-        return np.ones(len(answers))
-    return answers["stands_for"].to_numpy(dtype=np.float64)
 
 
 def inner_folds(

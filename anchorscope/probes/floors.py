@@ -17,9 +17,9 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
 from anchorscope.probes import fitting
-from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, out_of_fold
-from anchorscope.probes.strength import FLOORS
+from anchorscope.statistics.bands import Draws
+from anchorscope.statistics.strength import FLOORS
 
 COLUMNS = {
     "id": "the sample's id",

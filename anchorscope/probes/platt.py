@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from anchorscope.probes.intervals import auc
-from anchorscope.probes.samples import sigmoid
+from anchorscope.statistics.intervals import auc
+from anchorscope.statistics.samples import sigmoid
 
 LEAST_SLOPE = 1e-3
 

@@ -16,9 +16,9 @@ import torch
 from anchorscope.passes.features import Features, View, blocks, reordered
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.probes import fitting
-from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, Fitted, out_of_fold
-from anchorscope.probes.samples import bootstrap, in_order, mismatch, places, sigmoid
+from anchorscope.statistics.bands import Draws
+from anchorscope.statistics.samples import bootstrap, in_order, mismatch, places, sigmoid
 from anchorscope.storage.progress import Progress
 
 COLUMNS = {

@@ -14,9 +14,9 @@ import pandas as pd
 import torch
 
 from anchorscope.passes.features import Features
-from anchorscope.probes.fitting import ARRAYS, Design, Fitted, ProbeSettings, out_of_fold, stood_for
+from anchorscope.probes.fitting import ARRAYS, Design, Fitted, ProbeSettings, out_of_fold
 from anchorscope.probes.probes import Probes
-from anchorscope.probes.samples import mismatch, places
+from anchorscope.statistics.samples import mismatch, places, stood_for
 from anchorscope.storage.files import read_arrays, write_arrays
 
 

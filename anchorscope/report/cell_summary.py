@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.cell.summary import numbers
 from anchorscope.claims import keys
 from anchorscope.claims.claim import YES
 from anchorscope.config.readouts import Pair, available, not_measured
 from anchorscope.config.settings import Config
-from anchorscope.experiments.knockout.controls import RANDOM_CONTRAST
-from anchorscope.experiments.summary import numbers
+from anchorscope.curve.controls import RANDOM_CONTRAST
 from anchorscope.figures.data import measured_in, require, rows_at, true
 from anchorscope.figures.style import ANCHORS
 from anchorscope.report import run_facts

@@ -18,10 +18,10 @@ from anchorscope.config.readouts import READOUTS, Pair
 from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
-from anchorscope.probes.samples import MARGIN
 from anchorscope.report import run_facts
 from anchorscope.report.cell_summary import Summary, summary
 from anchorscope.statements import say
+from anchorscope.statistics.samples import MARGIN
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import BY_CHOICE, EXAMPLES_SHOWN
 

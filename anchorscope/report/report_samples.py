@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from anchorscope.anchors import answer_anchors
 from anchorscope.config.settings import Config
-from anchorscope.experiments.knockout.per_sample import per_sample
+from anchorscope.curve.per_sample import per_sample
 from anchorscope.report.cell_summary import Summary
 from anchorscope.storage.files import read_parquet
 

@@ -15,7 +15,7 @@ from anchorscope.figures.view import View
 FIGURE = View("", "figures.main:chart", ("", "controls", "crossing", "claims"))
 EVIDENCE = View(
     "Evidence: gold and wrong answers swapped, and what flips the probes",
-    "experiments.knockout.evidence:evidence_chart",
+    "curve.evidence:evidence_chart",
     ("controls", "crossing", "", "claims"),
 )
 """The picture of swap shares and flips in the main run."""

@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.cell import summary, tables
 from anchorscope.config.readouts import Pair, available
 from anchorscope.config.settings import Bootstrap
-from anchorscope.experiments import summary, tables
-from anchorscope.experiments.analysis import stacked
-from anchorscope.experiments.crossing import table as crossing
+from anchorscope.pairs import table as crossing
 from anchorscope.passes.activations import measured
-from anchorscope.probes.bands import Draws
+from anchorscope.statistics.analysis import stacked
+from anchorscope.statistics.bands import Draws
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_parquet
 from anchorscope.storage.progress import Progress
@@ -85,7 +85,7 @@ def of_figure(job: Any) -> Made:
 
 def samples(job: Any) -> Made:
     """Make the table of all samples in a figure, at the headline layer of the figure's read-out."""
-    from anchorscope.experiments.knockout import per_sample
+    from anchorscope.curve import per_sample
 
     given, chosen = job.input, job.params
     frames = []

@@ -16,8 +16,8 @@ from anchorscope.claims import CLAIMS
 from anchorscope.claims.claim import BY_DESIGN, NO, NOT_MEASURED, TOO_FEW, YES, Evidence, Verdict
 from anchorscope.claims.estimates import Answers
 from anchorscope.claims.rules import comparison, through_eq
-from anchorscope.probes.intervals import Estimate
-from anchorscope.probes.strength import Gain
+from anchorscope.statistics.intervals import Estimate
+from anchorscope.statistics.strength import Gain
 
 NAMES = "signal answer_adds comparison_right comparison_wrong through_eq".split()
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from anchorscope.claims.damage import LEAST_PART, Damaged
 from anchorscope.claims.estimates import ANSWER, MEAN, PAIR, QUESTION, Answers, term
-from anchorscope.probes.intervals import Estimate
+from anchorscope.statistics.intervals import Estimate
 
 SHARES = np.linspace(-3, 3, 121)
 SEEDS = st.integers(0, 10**6)

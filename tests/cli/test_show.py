@@ -14,8 +14,8 @@ from figure_tables import (
     summary_of,
 )
 
+from anchorscope.cell import summary
 from anchorscope.claims import CLAIMS, keys
-from anchorscope.experiments import summary
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import read_csv, write_csv

@@ -13,11 +13,11 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, verdict
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.registry import METHODS, VIEWS
-from anchorscope.experiments.analysis import analyses
-from anchorscope.experiments.crossing import table as crossing
 from anchorscope.figures.fit import as_svg
-from anchorscope.probes.intervals import auc
+from anchorscope.pairs import table as crossing
 from anchorscope.statements import say
+from anchorscope.statistics.analysis import analyses
+from anchorscope.statistics.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
 
 BOOTSTRAP = Bootstrap(draws=50)

@@ -10,8 +10,8 @@ from planted import READOUT, WIDTH, Planted, planted
 
 from anchorscope.detectors.detector import Origin, export
 from anchorscope.probes import fitting
-from anchorscope.probes.samples import layer_of_fold, sigmoid
 from anchorscope.questions.pool import Choice, choose
+from anchorscope.statistics.samples import layer_of_fold, sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 
 ORIGIN = Origin(None, None, "float32", ("llama", 2, WIDTH), "plain", (), {})

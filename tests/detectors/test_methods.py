@@ -13,7 +13,7 @@ from anchorscope.detectors.methods import probe
 from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.detectors.registry import METHODS, named
 from anchorscope.probes import fitting, floors
-from anchorscope.probes.intervals import auc
+from anchorscope.statistics.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
 from anchorscope.detectors.evaluation import METRICS, metrics
-from anchorscope.probes.samples import sigmoid
+from anchorscope.statistics.samples import sigmoid
 
 RNG = np.random.default_rng(0)
 Z = RNG.integers(0, 2, 60)

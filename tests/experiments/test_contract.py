@@ -16,13 +16,13 @@ from small_cell import READOUTS, SmallCell, clean_difference, prompts_of, small_
 from workflow import SHIPPED, merged
 
 import anchorscope.experiments
+from anchorscope.cell.tables import join
 from anchorscope.config.sections import Section
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import measured, registry, scored
 from anchorscope.experiments.experiment import Experiment, SampledSettings
 from anchorscope.experiments.products import PER_SAMPLE_COLUMNS, of_cell, per_sample
 from anchorscope.experiments.scored import Cell
-from anchorscope.experiments.tables import join
 from anchorscope.figures.fit import PX_PER_MM, as_svg, size_of
 from anchorscope.figures.view import View
 from anchorscope.storage.files import read_csv, write_csv

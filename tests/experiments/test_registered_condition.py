@@ -10,12 +10,12 @@ import pytest
 from handmade import score
 from instrument import answers_table, cuts, planned
 
-from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import controls, curve
+from anchorscope.curve import controls, curve
 from anchorscope.passes import activations, planning
 from anchorscope.passes.interventions import CONTROLS, REGISTRY, TOKENS, Intervention, random_tokens
 from anchorscope.probes import fitting, scores
 from anchorscope.probes.fitting import ProbeSettings
+from anchorscope.statistics import analysis
 
 CUT = Intervention(
     "first", "first question tokens blocked", "attention to the first question tokens is blocked",

@@ -14,8 +14,9 @@ from handmade import score
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.probes import bands, fitting, platt, samples, scores, strength
+from anchorscope.probes import fitting, platt, scores
 from anchorscope.probes.fitting import ProbeSettings
+from anchorscope.statistics import bands, samples, strength
 from anchorscope.storage.errors import AnchorscopeError
 
 N, WIDTH = 200, 6

@@ -11,8 +11,8 @@ import torch
 
 from anchorscope.passes import activations
 from anchorscope.probes import fitting, scores, stored
-from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import ProbeSettings
+from anchorscope.statistics.bands import Draws
 from anchorscope.storage.errors import AnchorscopeError
 
 PAGE = Path(__file__).parents[2] / "docs" / "products.md"

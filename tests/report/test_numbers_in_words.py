@@ -12,7 +12,7 @@ from figure_tables import pictured
 from report.test_verdicts import MODELS, NAMED, Tables, captions, config_of, plain
 
 from anchorscope.claims import CLAIMS, keys
-from anchorscope.experiments.knockout.evidence import evidence_chart
+from anchorscope.curve.evidence import evidence_chart
 from anchorscope.report import cell_summary, methods
 from anchorscope.statements import ends, figures, say
 

@@ -11,16 +11,16 @@ from own_rows import SETTINGS, rows
 from workflow import Workspace
 
 import anchorscope
+from anchorscope.cell import summary
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.config.shipped import complete
 from anchorscope.detectors import card
-from anchorscope.experiments import summary
-from anchorscope.experiments.analysis import analyses
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.passes import activations
-from anchorscope.probes.intervals import auc
 from anchorscope.report import cell_summary, methods, report
 from anchorscope.statements import detection
+from anchorscope.statistics.analysis import analyses
+from anchorscope.statistics.intervals import auc
 from anchorscope.storage.files import read_csv, read_parquet
 
 CELL = ("tiny-llama", "tiny-world")

@@ -14,11 +14,11 @@ from browser import driven, needs_browser
 from figure_tables import judged
 from verdicts import TABLES, mixed, said_of
 
+from anchorscope.cell import tables
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.config.settings import Config
-from anchorscope.experiments import tables
-from anchorscope.probes import samples
 from anchorscope.report import cell_summary, report, report_samples, run_facts
+from anchorscope.statistics import samples
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import UNSURE, Counts
 from anchorscope.storage.files import read_csv, write_csv, write_json, write_parquet

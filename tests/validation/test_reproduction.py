@@ -8,9 +8,9 @@ import pytest
 import yaml
 from workflow import PROJECT, SHIPPED
 
+from anchorscope.cell.tables import rows_where
 from anchorscope.detectors.registry import METHODS
 from anchorscope.experiments.registry import EXPERIMENTS
-from anchorscope.experiments.tables import rows_where
 from anchorscope.workflow import config
 from validation import reproduction
 

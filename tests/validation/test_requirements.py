@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anchorscope.cell.tables import rows_where
 from anchorscope.claims import CLAIMS, keys
-from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError
 from validation import requirements
 

@@ -6,8 +6,8 @@ import pytest
 from workflow import PROJECT, SHIPPED
 
 from anchorscope import Measured, measure
+from anchorscope.cell.tables import rows_where
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments.tables import rows_where
 from anchorscope.models import loading
 from anchorscope.questions import datasets
 from anchorscope.questions.world import SCORED_KINDS

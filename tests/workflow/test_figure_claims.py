@@ -7,7 +7,7 @@ import pytest
 from figure_tables import DATASETS, MODELS
 from verdicts import tables_of
 
-from anchorscope.experiments.crossing.table import CORRECTED
+from anchorscope.pairs.table import CORRECTED
 from anchorscope.workflow import tables
 
 NAMES = {

@@ -12,8 +12,8 @@ import pytest
 
 from anchorscope.models import answers
 from anchorscope.models.loading import files
-from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
+from anchorscope.statistics import samples
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError

@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.claims.claim import LEVEL
-from anchorscope.probes import strength
 from anchorscope.questions.pool import Choice, choose
+from anchorscope.statistics import strength
 from validation.simulations.power import World, evidence
 
 SIZE, POOL = 900, 4500

@@ -22,8 +22,8 @@ import torch
 from anchorscope.claims import CLAIMS
 from anchorscope.claims.claim import NO, YES, Evidence, Verdict
 from anchorscope.claims.estimates import Answers
-from anchorscope.experiments.crossing import imitator
-from anchorscope.experiments.crossing.swapped import bound_by_design
+from anchorscope.pairs import imitator
+from anchorscope.pairs.swapped import bound_by_design
 from validation.simulations import knowledge_worlds, pair_worlds, passage_worlds
 from validation.simulations.pair_worlds import HOME, SCALES, SIDES, Rng, Values
 

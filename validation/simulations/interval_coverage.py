@@ -21,13 +21,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.experiments import analysis
-from anchorscope.experiments.crossing import table as crossing
-from anchorscope.experiments.knockout.controls import contrasts
-from anchorscope.experiments.knockout.curve import curve
+from anchorscope.curve.controls import contrasts
+from anchorscope.curve.curve import curve
+from anchorscope.pairs import table as crossing
 from anchorscope.probes import fitting, scores
-from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import ProbeSettings
+from anchorscope.statistics import analysis
+from anchorscope.statistics.bands import Draws
 
 WIDTH = 16
 STRENGTH, COMMON = 1.2, 0.4

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.claims.claim import Evidence
-from anchorscope.probes import samples, strength
 from anchorscope.questions.pool import Choice, choose
+from anchorscope.statistics import samples, strength
 from validation.simulations.power import LEVEL, evidence
 
 LAYERS, WIDTH, FEATURES, DRAWS = 4, 24, 40, 200

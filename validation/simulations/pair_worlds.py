@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from anchorscope.probes import intervals, samples
+from anchorscope.statistics import intervals, samples
 
 Rng = np.random.Generator
 Values = dict[str, np.ndarray]

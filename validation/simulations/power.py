@@ -10,7 +10,7 @@ state knows and no text tells. Probe and text model are trained as in a cell, an
 `strength.by_layer`.
 
 The columns are the mean gain in AUC, and three shares of data sets with a signal: `fixed` keeps
-both models fixed, `rule` widens intervals by refits, `formula` is computed by `probes.power`.
+both models fixed, `rule` widens intervals by refits, `formula` is computed by `statistics.power`.
 `widened` is the median factor by which refits widen the interval, and `varies` the spread of the
 gain over data sets, relative to its standard error with fixed models.
 """
@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.probes import fitting, floors, intervals, power, samples, scores, strength
+from anchorscope.probes import fitting, floors, scores
+from anchorscope.statistics import intervals, power, samples, strength
 
 TELLING, OTHER, WIDTH = 60, 30, 48
 """Numbers of features that predict the label, of other features, and of units of a state."""

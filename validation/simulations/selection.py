@@ -12,8 +12,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import table
-from anchorscope.experiments.knockout import curve
+from anchorscope.curve import curve
+from anchorscope.statistics.analysis import table
 
 PROBES = {"weak": (0.4, 0.94), "fair": (0.8, 1.11), "good": (1.5, 1.36), "sure": (4.6, 1.66)}
 """Mean and standard deviation of the score towards the true label, in logits.

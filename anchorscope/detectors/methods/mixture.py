@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe
 from anchorscope.passes.interventions import seeded
-from anchorscope.probes.samples import sigmoid
+from anchorscope.statistics.samples import sigmoid
 
 LEAST_SAMPLES = 20
 """Fewest samples to fit an expert to. If there are fewer, the probe of all samples is used."""

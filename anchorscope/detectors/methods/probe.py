@@ -12,8 +12,8 @@ from anchorscope.detectors.method import LinearScorer, Training
 from anchorscope.passes.features import Features, at
 from anchorscope.probes import fitting, platt, probes
 from anchorscope.probes.fitting import Design, Fitted
-from anchorscope.probes.samples import deepest_layer
-from anchorscope.probes.strength import LEAST_AUC
+from anchorscope.statistics.samples import deepest_layer
+from anchorscope.statistics.strength import LEAST_AUC
 
 
 def fit_probe(train: Training) -> LinearScorer:

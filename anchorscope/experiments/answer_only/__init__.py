@@ -4,15 +4,15 @@ The control (condition `question`) keeps the question and blocks attention to al
 the answer keeps its position. The control is measured again here, and not taken from the main run.
 """
 
-from anchorscope.experiments.columns import (
+from anchorscope.experiments.experiment import Experiment, SampledSettings
+from anchorscope.passes.interventions import REGISTRY, Intervention
+from anchorscope.statistics.columns import (
     FLAG_COLUMNS,
     GROUP_COLUMNS,
     READOUT_COLUMNS,
     recurring,
     with_interval,
 )
-from anchorscope.experiments.experiment import Experiment, SampledSettings
-from anchorscope.passes.interventions import REGISTRY, Intervention
 
 QUESTION = REGISTRY["question"]
 ANSWER_ONLY = Intervention(

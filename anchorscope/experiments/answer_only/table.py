@@ -3,10 +3,10 @@
 import pandas as pd
 
 from anchorscope.experiments import pairs
-from anchorscope.experiments.analysis import Analysis
 from anchorscope.experiments.answer_only import ANSWER_ONLY, COLUMNS, QUESTION
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.pairs import Arm
+from anchorscope.statistics.analysis import Analysis
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:

@@ -6,15 +6,15 @@ should be equally frequent in these two groups.
 """
 
 from anchorscope.config.sections import Count, Text, key
-from anchorscope.experiments.columns import (
+from anchorscope.experiments.experiment import Experiment, SampledSettings
+from anchorscope.passes.interventions import REGISTRY
+from anchorscope.statistics.columns import (
     FLAG_COLUMNS,
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     recurring,
     with_interval,
 )
-from anchorscope.experiments.experiment import Experiment, SampledSettings
-from anchorscope.passes.interventions import REGISTRY
 
 KNOCKOUT, RANDOM = REGISTRY["knockout"], REGISTRY["random"]
 COLUMNS = {

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, anchored, count
 from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
-from anchorscope.probes.bands import Means
-from anchorscope.probes.samples import Readout, effects_of
+from anchorscope.statistics.analysis import SHARE, Analysis, Columns, Group, anchored, count
+from anchorscope.statistics.bands import Means
+from anchorscope.statistics.samples import Readout, effects_of
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:

@@ -10,14 +10,14 @@ from typing import Literal
 from pydantic import Field
 
 from anchorscope.config.sections import Listed, Section
-from anchorscope.experiments.columns import (
+from anchorscope.experiments.experiment import Experiment
+from anchorscope.passes.interventions import Intervention
+from anchorscope.statistics.columns import (
     FLAG_COLUMNS,
     FLIP_COLUMNS,
     GROUP_COLUMNS,
     READOUT_COLUMNS,
 )
-from anchorscope.experiments.experiment import Experiment
-from anchorscope.passes.interventions import Intervention
 
 RANDOM = Intervention(
     "patch-random",

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments import pairs
-from anchorscope.experiments.analysis import Analysis, partner_places
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.pairs import Arm
 from anchorscope.experiments.patching import ARMS, COLUMNS, RANDOM
-from anchorscope.probes.samples import Readout
+from anchorscope.statistics.analysis import Analysis, partner_places
+from anchorscope.statistics.samples import Readout
 
 
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:

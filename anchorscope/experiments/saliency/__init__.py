@@ -10,15 +10,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from anchorscope.experiments.columns import (
+from anchorscope.experiments.experiment import Experiment, SampledSettings
+from anchorscope.passes.interventions import Intervention
+from anchorscope.statistics.columns import (
     FLAG_COLUMNS,
     READOUT_COLUMNS,
     SIZE_COLUMNS,
     recurring,
     with_interval,
 )
-from anchorscope.experiments.experiment import Experiment, SampledSettings
-from anchorscope.passes.interventions import Intervention
 
 RANDOM = Intervention(
     "saliency-random",

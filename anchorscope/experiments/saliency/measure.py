@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from anchorscope.config.readouts import Pair
-from anchorscope.experiments.analysis import stacked
 from anchorscope.experiments.measured import COLUMNS
 from anchorscope.experiments.saliency import RANDOM, SALIENCY, Saliency
 from anchorscope.experiments.scored import Cell
@@ -20,6 +19,7 @@ from anchorscope.models.families import not_finite
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN, cut, tensor_name
+from anchorscope.statistics.analysis import stacked
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import Analysis, Columns, Group, anchored, count, stacked
 from anchorscope.experiments.experiment import PER_SAMPLE
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.saliency import COLUMNS, RANDOM, SALIENCY
-from anchorscope.probes import intervals
-from anchorscope.probes.bands import Means
-from anchorscope.probes.intervals import Estimate
+from anchorscope.statistics import intervals
+from anchorscope.statistics.analysis import Analysis, Columns, Group, anchored, count, stacked
+from anchorscope.statistics.bands import Means
+from anchorscope.statistics.intervals import Estimate
 
 POINTS = 101
 """Points of a density."""

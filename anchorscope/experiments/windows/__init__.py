@@ -5,7 +5,9 @@ The control blocks an equal number of other question tokens in the same window.
 
 from pydantic import Field
 
-from anchorscope.experiments.columns import (
+from anchorscope.experiments.experiment import Experiment, SampledSettings
+from anchorscope.passes.interventions import Intervention
+from anchorscope.statistics.columns import (
     DELTA_COLUMNS,
     FLAG_COLUMNS,
     FLIP_COLUMNS,
@@ -13,8 +15,6 @@ from anchorscope.experiments.columns import (
     READOUT_COLUMNS,
     recurring,
 )
-from anchorscope.experiments.experiment import Experiment, SampledSettings
-from anchorscope.passes.interventions import Intervention
 
 MOST = 12
 """Largest number of windows in a model."""

@@ -3,10 +3,10 @@
 import pandas as pd
 
 from anchorscope.experiments import pairs
-from anchorscope.experiments.analysis import Analysis
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.experiments.pairs import Arm
 from anchorscope.experiments.windows import COLUMNS, CONTROLS, WINDOWS
+from anchorscope.statistics.analysis import Analysis
 
 LAYERS = ("first", "last", "centre")
 """Columns with the layers of a window."""

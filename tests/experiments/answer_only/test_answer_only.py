@@ -13,8 +13,8 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
 from anchorscope.experiments.answer_only import EXPERIMENT, AnswerOnly, measure
 from anchorscope.experiments.products import Products, of_cell
-from anchorscope.probes.samples import sigmoid
 from anchorscope.questions import prompts
+from anchorscope.statistics.samples import sigmoid
 from anchorscope.styles import INSTRUCTION
 
 

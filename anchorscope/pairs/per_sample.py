@@ -1,0 +1,40 @@
+"""The pair terms of a cell as a table with a row per sample."""
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.claims.claim import OWN
+from anchorscope.claims.estimates import PAIR, term
+from anchorscope.pairs.swapped import Swapped
+from anchorscope.statistics.analysis import Analysis, analyses, stacked
+
+COLUMNS = ("site", "position", "layer", "id", "pair", "term")
+"""Columns of `per_sample`."""
+
+
+def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each sample in a pair, at the headline layer of every read-out.
+
+    `pair` is the number of the pair. `term` is the pair term, in logits towards the sample's label.
+    The table is empty if crossing was not run.
+
+    Raises:
+        AnchorscopeError: Scores, answers and partners have different samples.
+    """
+    if "crossed" not in set(scores["condition"]):
+        return pd.DataFrame(columns=list(COLUMNS))
+    return stacked([_of_readout(one) for one in analyses(scores, answers, draws=1)], COLUMNS)
+
+
+def _of_readout(analysis: Analysis) -> pd.DataFrame:
+    pairs, readout = Swapped.of(analysis), analysis.readout
+    towards_right = term(PAIR, pairs.scores(OWN)[:, 0, readout.headline])
+    towards_label = np.where(pairs.right, 1, -1) * towards_right
+    columns = {
+        **readout.key,
+        "layer": readout.headline,
+        "id": analysis.answers["id"].to_numpy()[pairs.members].ravel(),
+        "pair": np.tile(pairs.members[0], 2),
+        "term": np.tile(towards_label, 2),
+    }
+    return pd.DataFrame(columns)[list(COLUMNS)]

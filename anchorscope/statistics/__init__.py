@@ -1,0 +1,1 @@
+"""Statistics of samples: order, bootstrap, intervals, strength of probes, and power."""

@@ -1,0 +1,207 @@
+"""Intervals of means, widened by the variance of the probes themselves.
+
+A percentile bootstrap that holds the probes fixed is too narrow: a draw changes which samples are
+averaged, but not which samples the probes were fitted to. So probes are also fitted to some draws
+(`Draws`). Let a be the standard deviation of a quantity over these draws with refitted probes, and
+b with fixed probes. The *inflation* a / b, at least 1, stretches the interval about the estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.passes import interventions
+from anchorscope.statistics import intervals
+from anchorscope.statistics.intervals import ClusterDraws, Estimate
+from anchorscope.statistics.samples import Readout, places
+from anchorscope.storage.files import read_arrays, write_arrays
+
+ANY = (-np.inf, np.inf)  # bounds of an unbounded quantity
+OF_FLOOR = "floor/"  # prefix of the names of arrays with floors' scores in the file of draws
+Version = TypeVar("Version")
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Bootstrap draws of samples, with the scores by the models that were refitted to each draw."""
+
+    ids: np.ndarray  # ids of the samples, [n]
+    weights: np.ndarray  # how often each sample was drawn, int64 [draws, n]
+    # `<read-out>/<condition>/<draw of the condition>` → out-of-fold scores s, float32
+    # [draws, layers, n]; NaN where a sample was not measured
+    scores: dict[str, np.ndarray] = field(default_factory=dict)
+    # floor → out-of-fold scores of its text models, float32 [draws, n]
+    floors: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Draws:
+        """Read the draws that `write` wrote."""
+        ids, arrays = read_arrays(path, "scores of refitted probes")
+        of_floors = [name for name in arrays if name.startswith(OF_FLOOR)]
+        floors = {name.removeprefix(OF_FLOOR): arrays.pop(name) for name in of_floors}
+        return cls(ids, arrays.pop("weights"), arrays, floors)
+
+    def __len__(self) -> int:
+        """Return the number of draws."""
+        return len(self.weights)
+
+    def add(
+        self, readout: str, condition: tuple[str, int], rows: np.ndarray, s: np.ndarray
+    ) -> None:
+        """Add the scores `s` [layers, draws, len(rows)] of the samples `ids[rows]`."""
+        if not len(rows):
+            return
+        name, draw = condition
+        whole = np.full((len(self), len(s), len(self.ids)), np.nan, dtype=np.float32)
+        whole[..., rows] = s.swapaxes(0, 1)
+        self.scores[f"{readout}/{name}/{draw}"] = whole
+
+    def write(self, path: str | Path) -> None:
+        """Write ids, weights and scores to a file that `read` can read."""
+        floors = {f"{OF_FLOOR}{name}": s for name, s in self.floors.items()}
+        write_arrays(path, self.ids, {"weights": self.weights, **self.scores, **floors})
+
+    def learned_from(self, answers: pd.DataFrame) -> ClusterDraws:
+        """Return the draws, with each of the `answers` as a cluster. Errors: see `refits`."""
+        rows = places(self.ids, answers["id"], "refitted probes")
+        return ClusterDraws(np.arange(len(rows)), self.weights[:, rows].astype(np.float64))
+
+    def refits(
+        self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
+    ) -> list[Readout]:
+        """Return a copy of `readout` per draw; none if it has no refitted probes.
+
+        In copy k, all scores except `shuffled` come from probes refitted to draw k. A copy has the
+        effects of the measured `conditions`. `answers` are as `samples.in_order` returns them.
+
+        Raises:
+            AnchorscopeError: Draws and answers have different samples.
+        """
+        rows = places(self.ids, answers["id"], f"refitted probes, read-out {readout.name}")
+        wanted = {"clean", *readout.effects.keys() & conditions}
+        wanted |= {interventions.REGISTRY[name].compared_with for name in wanted}
+        scores: dict[tuple[str, int], np.ndarray] = {}  # [draws, layers, n]
+        for key, s in self.scores.items():
+            scored, condition, draw = key.rsplit("/", 2)
+            if scored == readout.name and condition in wanted:
+                scores[condition, int(draw)] = s[..., rows].astype(np.float64)
+        of_draws = range(len(self)) if scores else ()
+        return [readout.seen_by({key: s[k] for key, s in scores.items()}) for k in of_draws]
+
+    def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Return {floor: scores by refitted models}, float64 [draws, n]. Errors: see `refits`."""
+        rows = places(self.ids, answers["id"], "refitted floors")
+        return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
+
+
+@dataclass(frozen=True)
+class Means:
+    """The mean over a group of samples, averaged over all ways in which the group is formed."""
+
+    values: np.ndarray  # float64 [ways, layers, n], or broadcastable to the members
+    members: np.ndarray  # which samples each way puts into the group, bool [ways, layers, n]
+    placements: int = 1  # draws of the random control among the ways, see `of_placements`
+    weights: np.ndarray | None = None  # weight of each sample, float64 [n]; None: equal weights
+    bounds: tuple[float, float] = ANY  # range of one sample's value, and so of the interval
+
+    @property
+    def counted(self) -> np.ndarray:
+        """The members, each as often as its weight says, [ways, layers, n]."""
+        return self.members if self.weights is None else self.members * self.weights
+
+    def mean(self) -> np.ndarray:
+        """Return the means, [layers]; NaN where the group is empty."""
+        sums = (self.counted * np.where(self.members, self.values, 0.0)).sum(-1)
+        return intervals.mean_known(intervals.ratio(sums, self.counted.sum(-1)), axis=0)
+
+    def replicates(self, drawn: ClusterDraws) -> np.ndarray:
+        """Return each bootstrap draw's means, [draws, layers]; see `ClusterDraws.of_placements`."""
+        each = drawn.means(self.values, self.members, self.weights)
+        return drawn.of_placements(each, self.placements)
+
+    def estimate(self, values: np.ndarray, drawn: ClusterDraws, level: float) -> Estimate:
+        """Return the estimate of the means, given their `values` [1 + draws, layers] in `drawn`."""
+        found = Estimate.of_draws(values, level)
+        clusters = effective_clusters(drawn.sums(self.members)).mean(0)
+        ends = with_edges(found.low, found.high, clusters, level, self.bounds)
+        low, high = np.where(np.isnan(found.value), np.nan, np.clip(ends, *self.bounds))
+        return replace(found, low=low, high=high)
+
+
+def effective_clusters(sizes: np.ndarray) -> np.ndarray:
+    """Return Kish's effective number of clusters, (Σ size)² / Σ size²; 0 if all sizes are 0.
+
+    `sizes` are [..., clusters]. Members of one cluster count as identical. How similar they really
+    are cannot be estimated if all values are equal.
+    """
+    sizes = np.asarray(sizes, dtype=np.float64)
+    squares = (sizes**2).sum(-1)
+    return np.divide(sizes.sum(-1) ** 2, squares, out=np.zeros(squares.shape), where=squares > 0)
+
+
+def with_edges(
+    low: np.ndarray,
+    high: np.ndarray,
+    clusters: np.ndarray,
+    level: float,
+    bounds: tuple[float, float],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Widen bootstrap intervals of zero width, because unseen clusters may have other values.
+
+    If no sample flips, every bootstrap draw is 0, whether there are six samples or six hundred. But
+    clusters that were not sampled may have other values. With z the normal quantile, the share of
+    clusters with other values is at most z² / (clusters + z²): the upper end of Wilson's interval
+    (J. Am. Stat. Assoc. 22, 1927) for an observed share of 0. A value may lie anywhere in `bounds`.
+    Infinite bounds widen nothing. `clusters` are effective numbers of clusters.
+    """
+    least, most = bounds
+    if not np.isfinite(bounds).all():
+        return low, high
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    unseen = z**2 / (np.asarray(clusters, dtype=np.float64) + z**2)
+    flat = np.isclose(low, high, rtol=1e-9, atol=1e-9)
+    wider_low, wider_high = low - unseen * (low - least), low + unseen * (most - low)
+    return np.where(flat, wider_low, low), np.where(flat, wider_high, high)
+
+
+def widened(
+    value: np.ndarray,
+    replicates: Callable[[Version, ClusterDraws], np.ndarray],
+    versions: Sequence[Version],
+    drawn: ClusterDraws,
+    learned_from: ClusterDraws | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (values, factor): a statistic in all draws, stretched by the variance of refits.
+
+    `value` [...] is the statistic over all samples, and `replicates(version, draws)` its values
+    [draws, ...]. The first of the `versions` comes from the probes, and each other one from the
+    probes refitted to a draw of `learned_from`. `values` are [1 + draws, ...], first `value`.
+    """
+    found, factor = replicates(versions[0], drawn), np.ones(value.shape)
+    if len(versions) > 1 and learned_from is not None:
+        each = [replace(learned_from, weights=one[None]) for one in learned_from.weights]
+        anew = [replicates(*one)[0] for one in zip(versions[1:], each, strict=True)]
+        factor = inflation(replicates(versions[0], learned_from), np.array(anew))
+    return np.concatenate([value[None], value + factor * (found - value)]), factor
+
+
+def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of `refitted` divided by that of `fixed`, at least 1.
+
+    Both are [draws, ...]. A value that is NaN in one of them is left out of both.
+    """
+    both = ~np.isnan(fixed) & ~np.isnan(refitted)
+    known = (np.where(both, values, np.nan).reshape(len(both), -1) for values in (fixed, refitted))
+    of_draws = (pd.DataFrame(values).std().to_numpy() for values in known)  # NaN of fewer than two
+    sd_fixed, sd_refit = (sd.reshape(both.shape[1:]) for sd in of_draws)
+    size = np.abs(np.where(both, fixed, 0.0)).max(0, initial=0.0)
+    varies = sd_fixed > 1e-9 * size  # a mean over one sample varies by rounding alone
+    ratio = np.divide(sd_refit, sd_fixed, out=np.ones_like(sd_fixed), where=varies)
+    return np.fmax(1.0, ratio)
