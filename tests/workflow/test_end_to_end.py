@@ -1,4 +1,4 @@
-"""From a recipe to the figure: a small world and a small model, every product looked at."""
+"""From questions to the figure: a small world and a small model, every product looked at."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -121,7 +121,7 @@ def test_the_figure_says_what_every_stage_was_made_from(tiny_run):
     before = {found["rule"]: found for found in record["inputs"].values()}
     stages = "dataset model prompts answers activations scores delta_p table".split()
     assert sorted(before) == sorted(stages)
-    assert before["model"]["model"]["content"] and before["activations"]["device"] == "cpu"
+    assert before["model"]["model"]["revision"] and before["activations"]["device"] == "cpu"
     assert before["answers"]["dtype"] == "float32"
     for found in (before["scores"]["counts"], record["counts_by_cell"][CELL]):
         assert found == before["activations"]["counts"]
