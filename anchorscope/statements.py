@@ -58,11 +58,15 @@ def detection(row: Mapping[Any, Any]) -> dict[str, str]:
         "AUC of the hardest text model": number("text_auc") + text_model,
         "AUC of the probe at the prompt's end": number("prompt_end_auc"),
         "AUC of the answer's token probability": number("token_auc"),
-        "gain over the text model, or over 0.6 if harder": number("text_gain"),
+        "gain over the text model, or over an AUC of 0.6 if that is harder to beat": number(
+            "text_gain"
+        ),
         "gain over the prompt's end": number("prompt_end_gain"),
         **{one.called: row[key] for key, one in CLAIMS.items() if one.unit == "samples"},
         "right; wrong answers measured": "; ".join(figures(row[one]) for one in MEASURED),
-        "right; wrong answers asked": "; ".join(figures(row[f"{one}_asked"]) for one in MEASURED),
+        "right; wrong among all answers": "; ".join(
+            figures(row[f"{one}_asked"]) for one in MEASURED
+        ),
         NEEDED: figures(row["right_needed"]),
     }
 

@@ -84,6 +84,8 @@ def summary_of(models: Pairs, datasets: Pairs, layers: int = 16) -> pd.DataFrame
         row = cell | AT | {"auc": 0.812 + 0.01 * i, **_band("auc", 0.812 + 0.01 * i, 0.03)}
         row |= {"text_model": "text", "text_auc": 0.721, "prompt_end_auc": 0.763}
         row |= {"token_auc": 0.644, "signal": "yes", "answer_adds": "yes"}
+        for name in ("text_auc", "prompt_end_auc", "token_auc"):
+            row |= _band(name, row[name], 0.03)
         row |= {"text_gain": 0.091, **_band("text_gain", 0.091, 0.04)}
         row |= {"prompt_end_gain": 0.049, **_band("prompt_end_gain", 0.049, 0.03)}
         row |= {"right": 634, "wrong": 666, "right_asked": 634, "wrong_asked": 1264}

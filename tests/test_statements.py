@@ -44,7 +44,7 @@ EXAMPLES: dict[str, Examples] = {
     "plural": [((1,), ""), ((2,), "s")],
     "p_value": [((0.0351,), "p = 0.035"), ((0.0004,), "p < 0.001")],
     "evidence": [
-        (("signal", TOLD), "gain in AUC 0.52 [0.31, 0.70], 120 samples, p < 0.001"),
+        (("signal", TOLD), "gain in AUC 0.524 [0.310, 0.700], 120 samples, p < 0.001"),
         (("comparison_wrong", TAKEN), "swap share 64 % [51, 78] without the text imitator's part, "
          "120 pairs, p = 0.012"),
         (("through_eq", TAKEN), "64 % [51, 78] of the pair term taken, 120 pairs, p = 0.012"),

@@ -87,7 +87,7 @@ def hash_of(train: TrainSettings, config: Config) -> str:
     datasets = []
     for name in train.datasets:
         entry = config.datasets[name]
-        described = entry.model_dump(mode="json", exclude={"sample_size", "pool_size"})
+        described = entry.numbers("sample_size", "pool_size")
         if entry.world and entry.world.wordings == 2:
             del described["world"]["wordings"]
         datasets.append([name, described, {}])

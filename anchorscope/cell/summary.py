@@ -15,7 +15,7 @@ from anchorscope.claims import CLAIMS
 from anchorscope.statistics import power
 from anchorscope.statistics.analysis import Analysis
 from anchorscope.statistics.columns import recurring, with_interval
-from anchorscope.statistics.intervals import Estimate, auc
+from anchorscope.statistics.intervals import Estimate
 from anchorscope.statistics.strength import applying, over_model, scores
 
 VERDICTS = [key for key, claim in CLAIMS.items() if claim.unit == "samples"]
@@ -25,9 +25,9 @@ SUMMARY = {
     **with_interval("auc", "AUC of the probe"),
     "text_model": "the text model that the probe beats least clearly; if an AUC of 0.6 is harder "
     "to beat, the one with the highest AUC",
-    "text_auc": "AUC of this text model",
-    "prompt_end_auc": "AUC of the probe at the prompt's end, before the answer",
-    "token_auc": "AUC of the probability that the model gave its exact answer",
+    **with_interval("text_auc", "AUC of this text model"),
+    **with_interval("prompt_end_auc", "AUC of the probe at the prompt's end, before the answer"),
+    **with_interval("token_auc", "AUC of the probability that the model gave its exact answer"),
     **with_interval(
         "text_gain", "gain in AUC over the text model, or over an AUC of 0.6 if that is harder"
     ),
@@ -35,8 +35,8 @@ SUMMARY = {
     **{key: f"verdict on the claim `{key}`" for key in VERDICTS},
     "right": "right answers measured",
     "wrong": "wrong answers measured",
-    "right_asked": "right answers of all asked",
-    "wrong_asked": "wrong answers of all asked",
+    "right_asked": "right among all answers",
+    "wrong_asked": "wrong among all answers",
     "right_needed": f"right answers still needed to detect a gain of {power.USUAL_GAIN}",
 }
 """Column of the table → what it holds. Probes score each answer at the layer that its fold chose.
@@ -51,12 +51,11 @@ def summary(analysis: Analysis) -> pd.DataFrame:
     readout, z, over_prompt = analysis.readout, analysis.z, analysis.over_prompt
     right, wrong = (int(n) for n in np.bincount(z, minlength=2))
     right_asked, wrong_asked = np.bincount(z, analysis.stands_for, minlength=2).round().astype(int)
-    of_probe = Estimate.of_draws(analysis.drawn.aucs(readout.own[None], z)[:, 0], analysis.level)
     row = {
         **readout.key,
-        **of_probe.columns("auc"),
+        **auc_of(readout.own, analysis).columns("auc"),
         **text_model(analysis),
-        "token_auc": token_auc(analysis.answers, z),
+        **auc_of(improbable(analysis.answers), analysis).columns("token_auc"),
         **analysis.over_text.estimate.columns("text_gain"),
         "right": right,
         "wrong": wrong,
@@ -65,7 +64,7 @@ def summary(analysis: Analysis) -> pd.DataFrame:
         "right_needed": right_needed(right, wrong),
     }
     if over_prompt is not None and analysis.before is not None:
-        row |= {"prompt_end_auc": auc(analysis.before.own, z)}
+        row |= auc_of(analysis.before.own, analysis).columns("prompt_end_auc")
         row |= over_prompt.estimate.columns("prompt_end_gain")
     return pd.DataFrame([row]).reindex(columns=[*SUMMARY])
 
@@ -77,23 +76,24 @@ def text_model(analysis: Analysis) -> dict[str, Any]:
     """
     if analysis.floors is None:
         return {}
-    by_model = scores(analysis.floors, analysis.answers)
-    aucs = {
-        name: auc(s, analysis.z)
-        for name, s in applying(analysis.readout.position, by_model).items()
-    }
+    every = scores(analysis.floors, analysis.answers)
+    models = applying(analysis.readout.position, every)
+    aucs = {name: auc_of(s, analysis) for name, s in models.items()}
     named = [name for name in aucs if analysis.over_text.over == over_model(name)]
-    hardest = next(iter(named), max(aucs, key=lambda name: aucs[name]))
-    return {"text_model": hardest, "text_auc": aucs[hardest]}
+    hardest = next(iter(named), max(aucs, key=lambda name: float(aucs[name].value)))
+    return {"text_model": hardest, **aucs[hardest].columns("text_auc")}
 
 
-def token_auc(answers: pd.DataFrame, z: np.ndarray) -> float:
-    """Return the AUC of the log-probability of the exact answers; NaN if not measured."""
-    if "logprob_clean" not in answers:
-        return np.nan
-    improbable = -answers["logprob_clean"].to_numpy(dtype=np.float64)
-    known = np.isfinite(improbable)
-    return auc(improbable[known], z[known])
+def auc_of(s: np.ndarray, analysis: Analysis) -> Estimate:
+    """Return the AUC of scores [n], models held fixed; NaN in `s`: not measured."""
+    aucs = analysis.drawn.aucs(s[None], analysis.z)[:, 0]
+    return Estimate.of_draws(aucs, analysis.level)
+
+
+def improbable(answers: pd.DataFrame) -> np.ndarray:
+    """Return minus the log-probability of each exact answer, float64 [n]; NaN if not measured."""
+    known = answers.get("logprob_clean", pd.Series(np.nan, index=answers.index))
+    return -known.to_numpy(dtype=np.float64)
 
 
 def right_needed(right: int, wrong: int) -> int:

@@ -86,7 +86,10 @@ def _table(detector: Detector) -> str:
         return "Not recorded. The report of the run says it."
     texts = statements.detection(told)
     if AT_LAYER in told:
-        texts["AUC of the fold probes at the detector's layer"] = f"{told[AT_LAYER]:.3f}"
+        texts["AUC of this detector's fold probes, at its layer"] = f"{told[AT_LAYER]:.3f}"
     rows = [f"{name} | {value}" for name, value in texts.items()]
-    of = f"In the run, of the probe at `{told[READOUT]}`, each answer at the layer its fold chose:"
+    of = f"These numbers are of the run's probe at `{told[READOUT]}`"
+    if told[READOUT] != detector.readout:
+        of += ", **not of this detector**, whose AUC stands last"
+    of += ". It scores each answer at the layer that the answer's fold chose."
     return "\n".join([f"{of}\n", "number | value", "--- | ---", *rows])

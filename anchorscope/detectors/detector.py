@@ -334,7 +334,7 @@ def _as_given(
     found = found.reset_index(drop=True)
     asked = found["question"].notna()
     return rows.assign(
-        id=rows["id"].where(rows["id"].notna(), pd.Series(range(1, len(rows) + 1))).astype(str),
+        id=rows["id"].astype(object).where(rows["id"].notna(), numbers.index + 1).astype(str),
         response=found["answer"].where(found["answer"].notna(), rows["response"]),
         ea_text=found["ea_text"],
         dropped=found["dropped"].where(asked, "no question"),

@@ -15,6 +15,7 @@ from anchorscope.config.settings import Config
 from anchorscope.curve.controls import RANDOM_CONTRAST
 from anchorscope.figures.data import measured_in, require, rows_at, true
 from anchorscope.figures.style import ANCHORS
+from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.report import run_facts
 from anchorscope.statements import ENDS, say, too_small
 from anchorscope.storage.errors import AnchorscopeError
@@ -140,8 +141,14 @@ def _crossing(rows: pd.DataFrame) -> dict[str, Any] | None:
     by_wording = found.get("by_wording", {"estimate": 0})["estimate"] > 0
     return {
         "source": "wording" if by_wording else "relations",
-        "shares": {kind: _interval(row, "estimate", "ci") for kind, row in shares.items() if row},
+        "shares": {kind: _share(row) for kind, row in shares.items() if row},
     }
+
+
+def _share(row: Mapping[Any, Any]) -> dict[str, float | None]:
+    """Return a swap share with its interval, or without if there are too few pairs for one."""
+    share = _interval(row, "estimate", "ci")
+    return share if row["n"] >= LEAST_PAIRS else share | {"low": None, "high": None}
 
 
 def _claim(row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -66,10 +66,9 @@ def shortage(n: int, wrong: float = 0.5) -> tuple[float | None, int] | None:
     """Return what `n` samples lack, or None if they can show a gain of `MOST_GAIN`.
 
     The result is (gain, needed): the smallest gain that they can show (None if none), and how
-    many samples can show `USUAL_GAIN`, to two digits. `wrong` is the share of wrong answers.
+    many samples can show `USUAL_GAIN`. `wrong` is the share of wrong answers.
     """
     gain = least_gain(n, wrong)
     if gain is not None and gain <= MOST_GAIN:
         return None
-    needed = least_n(USUAL_GAIN, wrong)
-    return gain, round(needed, 2 - len(str(needed)))
+    return gain, least_n(USUAL_GAIN, wrong)

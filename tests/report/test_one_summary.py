@@ -100,5 +100,5 @@ def test_right_answers_that_are_needed_shrink_with_those_that_are_there() -> Non
     assert summary.right_needed(100, 200) < summary.right_needed(100, 100)
 
 
-def test_answers_that_were_not_asked_again_have_no_token_probability() -> None:
-    assert np.isnan(summary.token_auc(pd.DataFrame({"id": ["a"]}), np.array([1])))
+def test_answers_whose_probability_was_not_measured_have_no_auc_of_it() -> None:
+    assert np.isnan(summary.improbable(pd.DataFrame({"id": ["a", "b"]}))).all()

@@ -44,6 +44,7 @@ EXPERIMENT = Experiment(
     "the groups by the flips under random tokens.",
     settings=Boundary,
     interventions=(KNOCKOUT, RANDOM),
+    controlled={KNOCKOUT.name: RANDOM.name},
     columns=COLUMNS,
     views={"layers": "Questions that the model refuses once the prompt allows it"},
 )
