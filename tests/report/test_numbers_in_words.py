@@ -61,7 +61,7 @@ def interval(
 def evidence(row: dict[str, Any]) -> str:
     """Return the words about a judged claim: its estimate, n and p."""
     claim = CLAIMS[row["key"]]
-    form = (0, " %", 100) if claim.percent else (2,)
+    form = (0, " %", 100) if claim.percent else (3,)
     found = interval(row, "estimate", *form)
     return f"{found}|{figures(row['n'])} {claim.unit}, {say.p_value(row['p'])}"
 
