@@ -164,8 +164,8 @@ def test_questions_that_were_lost_are_counted_by_reason_and_those_left_out_by_ch
     found = methods.text(config, "tiny")
     assert "Prompts used the style plain." in found
     assert (
-        f"{1203 * of_each:,} other questions or answers were dropped: {1200 * of_each:,} for “refusal”, "
-        f"{3 * of_each} for “too long”."
+        f"{1203 * of_each:,} other questions or answers were dropped: {1200 * of_each:,} for "
+        f"“refusal”, {3 * of_each} for “too long”."
     ) in found
 
 
