@@ -96,7 +96,7 @@ rule detection_cell:
     message:
         "detection of {wildcards.model} on {wildcards.dataset}: tables and intervals"
     script:
-        "../scripts/table.py"
+        "../scripts/detection_cell.py"
 
 
 rule detector:

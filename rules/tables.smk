@@ -1,6 +1,5 @@
 # Tables: ΔP, controls, pair terms and claims of each cell, with intervals. For a figure, the same
 # tables of all its cells, tables of detection and experiments, and one row per sample.
-# The code is in anchorscope/workflow/tables.py.
 #
 # in:  scores, answers, the activations' index (how many tokens were blocked)
 #      results/{experiments,detection}/… of the cells
@@ -43,7 +42,7 @@ rule delta_p:
     message:
         "ΔP of {wildcards.model} on {wildcards.dataset}: curve, controls and intervals"
     script:
-        "../scripts/table.py"
+        "../scripts/delta_p.py"
 
 
 BOOTSTRAP = cfg.bootstrap.model_dump(mode="json")
@@ -86,7 +85,7 @@ rule detection_table:
     message:
         "detection table of {wildcards.figure}"
     script:
-        "../scripts/table.py"
+        "../scripts/detection_table.py"
 
 
 rule samples:
@@ -106,7 +105,7 @@ rule samples:
     message:
         "table of the samples of {wildcards.figure}"
     script:
-        "../scripts/table.py"
+        "../scripts/samples.py"
 
 
 rule experiment_table:
@@ -131,4 +130,4 @@ rule experiment_table:
     message:
         "table of {wildcards.experiment} of {wildcards.figure}"
     script:
-        "../scripts/table.py"
+        "../scripts/experiment_table.py"

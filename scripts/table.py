@@ -1,13 +1,10 @@
-"""Make the tables of a rule from its inputs, for one cell or for many."""
+"""Make the tables of a figure, and correct its claims for the number of its cells."""
 
-from anchorscope.storage import provenance
-from anchorscope.storage.files import write_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.workflow.tables import MAKERS
+    from anchorscope.cell.tables import of_figure
+    from anchorscope.workflow.tables import joined, write
 
-    made, facts = MAKERS[snakemake.rule](snakemake)
-    for name, table in made.items():
-        write_csv(table, snakemake.output[name])
-    provenance.of_stage(snakemake, snakemake.output[0], **facts)
+    made, counts = joined(snakemake)
+    write(snakemake, of_figure(made, snakemake.params.level), counts_by_cell=counts)

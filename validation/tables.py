@@ -1,6 +1,6 @@
 """Tables of validation: make the tables of each rule from the job's inputs and settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,11 @@ from anchorscope.statistics.analysis import stacked
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_parquet
 from anchorscope.storage.records import check_settings
-from anchorscope.workflow.tables import Made, counts_by_cell
+from anchorscope.workflow.tables import counts_by_cell
 from validation import calibration, experiments, reproduction, requirements
+
+Made = tuple[Mapping[str, pd.DataFrame], dict[str, Any]]
+"""A dict of output name → table, and a dict of further entries for the outputs' record."""
 
 
 def calibration_cell(job: Any) -> Made:

@@ -53,6 +53,14 @@ def of_main_run(
     return found | {"summary": summary.with_verdicts(found["summary"], found["claims"])}
 
 
+def of_figure(made: Mapping[str, pd.DataFrame], level: float) -> dict[str, pd.DataFrame]:
+    """Return a figure's joined tables, with claims corrected for the number of its cells."""
+    claims = crossing.corrected(made["claims"], level)
+    curve = crossing.with_signal(made["curve"], claims)
+    told = summary.with_verdicts(made["summary"], claims)
+    return {**made, "curve": curve, "claims": claims, "summary": told}
+
+
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Concatenate the tables of several cells, with the columns `model` and `dataset` first.
 
