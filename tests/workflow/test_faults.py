@@ -101,7 +101,7 @@ def test_a_damaged_product_is_refused_by_name(tiny_run, tmp_path):
     ("stage", "script", "change"),
     [
         ("scores", "scores.py", {"probe": {"scoring": "published"}}),
-        ("delta_p", "table.py", {"bootstrap": {"draws": 150}}),
+        ("delta_p", "delta_p.py", {"bootstrap": {"draws": 150}}),
     ],
 )
 def test_after_a_failed_job_the_same_command_remakes_its_product_and_all_later_ones(
