@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anchorscope.passes.batches import Plan
 
 ENDS = ("value", "low", "high")
-MEASURED = ("right", "wrong")
+CLASSES = ("right", "wrong")
 NEEDED = f"right answers still needed to detect a gain of {power.USUAL_GAIN}"
 Interval = Mapping[str, float | None]
 """A number with its interval: `value`, `low` and `high`, None where not measured."""
@@ -63,9 +63,9 @@ def detection(row: Mapping[Any, Any]) -> dict[str, str]:
         ),
         "gain over the prompt's end": number("prompt_end_gain"),
         **{one.called: row[key] for key, one in CLAIMS.items() if one.unit == "samples"},
-        "right; wrong answers measured": "; ".join(figures(row[one]) for one in MEASURED),
+        "right; wrong answers measured": "; ".join(figures(row[one]) for one in CLASSES),
         "right; wrong among all answers": "; ".join(
-            figures(row[f"{one}_asked"]) for one in MEASURED
+            figures(row[f"{one}_asked"]) for one in CLASSES
         ),
         NEEDED: figures(row["right_needed"]),
     }

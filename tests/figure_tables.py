@@ -78,7 +78,7 @@ def controls_of(models: Pairs, datasets: Pairs, layers: int = 16) -> pd.DataFram
 
 
 def summary_of(models: Pairs, datasets: Pairs, layers: int = 16) -> pd.DataFrame:
-    """How well the probes detect; all claims about it hold."""
+    """Return a summary of probes that detect wrong answers; all claims about it hold."""
     rows = []
     for i, cell in enumerate(_cells(models, datasets)):
         row = cell | AT | {"auc": 0.812 + 0.01 * i, **_band("auc", 0.812 + 0.01 * i, 0.03)}

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from anchorscope.cell.tables import rows_where
-
 
 @dataclass(frozen=True, eq=False)
 class Check:
@@ -74,3 +72,8 @@ def judge(check: Check, table: pd.DataFrame) -> Judged:
         beyond = abs(extreme(every) - least)
     inside = check.low <= least and most <= check.high
     return Judged(float(least), float(most), bool(inside and beyond <= check.slack))
+
+
+def rows_where(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """Return the rows whose columns have these `values`, as in `rows_where(rows, layer=3)`."""
+    return rows[rows[list(values)].eq(pd.Series(values)).all(axis=1)]

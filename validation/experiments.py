@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from anchorscope.cell.tables import rows_where
 from anchorscope.config.readouts import Pair
 from anchorscope.curve.curve import control_is_complete
 from anchorscope.experiments.products import PER_SAMPLE_COLUMNS
@@ -20,7 +19,7 @@ from anchorscope.statistics.analysis import stacked
 from anchorscope.statistics.intervals import ClusterDraws, Estimate
 from validation import requirements
 from validation.calibration import DEFAULT_READOUT
-from validation.checks import Check
+from validation.checks import Check, rows_where
 
 COLUMNS = (
     "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",

@@ -8,7 +8,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.cell.tables import rows_where
 from anchorscope.config.readouts import READOUTS
 from anchorscope.figures import data, marks, notes, style as draw
 from anchorscope.figures.axis import Axis
@@ -17,6 +16,7 @@ from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_cha
 from anchorscope.figures.style import Series
 from anchorscope.statements import say, span
 from validation.calibration import DEFAULT_READOUT
+from validation.checks import rows_where
 from validation.requirements import CHECKS, OF_CELL, OF_MEAN
 
 NEEDED = (

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.cell.tables import rows_where
 from anchorscope.config.readouts import Pair
 from validation.calibration import DEFAULT_READOUT
-from validation.checks import Check, judge
+from validation.checks import Check, judge, rows_where
 
 COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict", "readout")
 VERDICTS = {True: "within", False: "outside", None: "not run"}

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.cell.tables import rows_where
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.claims.claim import NO, YES
 from anchorscope.config.readouts import Pair
@@ -15,7 +14,7 @@ from anchorscope.statistics.columns import recurring, with_interval
 from anchorscope.statistics.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
 from validation.calibration import AGAINST_PRIOR, DEFAULT_READOUT
-from validation.checks import Check, judge
+from validation.checks import Check, judge, rows_where
 
 COLUMNS = ("requirement", "scope", "model", "dataset", "required", "measured", "holds")
 OF_CELL, OF_MEAN = "cell", "mean"

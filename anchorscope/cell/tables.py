@@ -79,8 +79,3 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
         keys = dict(zip(("model", "dataset"), cell, strict=False))
         named.append(frame.assign(**keys)[list(dict.fromkeys([*keys, *columns]))])
     return stacked(named)
-
-
-def rows_where(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
-    """Return the rows whose columns have these `values`, as in `rows_where(rows, layer=3)`."""
-    return rows[rows[list(values)].eq(pd.Series(values)).all(axis=1)]

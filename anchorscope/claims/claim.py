@@ -74,7 +74,7 @@ class Claim:
 
     @property
     def sentence(self) -> str:
-        """What may be written if the claim holds."""
+        """The sentence that may be written if the claim holds."""
         words = f"{self.says}; {self.leaves_open}" if self.leaves_open else self.says
         return words[0].upper() + words[1:]
 

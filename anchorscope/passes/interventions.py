@@ -14,7 +14,7 @@ from typing import Literal
 Settings = Mapping[str, Mapping[str, int] | None]
 """The config's section `conditions`. A condition that is missing or None is off."""
 Role = Literal["clean", "cut", "control", "arm", "gold", "noise"]
-"""What a condition is among the others:
+"""Role of a condition:
 
 - `clean`: nothing is changed.
 - `cut`: some of the question's tokens are blocked.
@@ -51,7 +51,7 @@ class Intervention:
 
     @property
     def role(self) -> Role:
-        """What the condition is among the others."""
+        """The role, which follows from the three coordinates."""
         if self.own_batch:
             return "noise"
         if self.tokens:

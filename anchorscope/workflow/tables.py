@@ -1,4 +1,4 @@
-"""What several scripts that make CSV tables share."""
+"""Functions that the scripts of several tables call: join, count and write."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,15 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from figure_tables import (
-    claims_of,
-    contrasts_of,
-    controls_of,
-    crossing_of,
-    curve_of,
-    judged,
-    summary_of,
-)
+from figure_tables import judged
+from verdicts import TABLES
 
 from anchorscope.cell import summary
 from anchorscope.claims import CLAIMS, keys
@@ -28,10 +21,7 @@ def built(clone: Path) -> Path:
     """A cell's tables, made up, where the workflow would put them."""
     folder = clone / "results/delta_p/near"
     cell = ([("near", "")], [("rows", "")], 6)
-    for end, made in (
-        ("", curve_of), (".contrasts", contrasts_of), (".controls", controls_of),
-        (".crossing", crossing_of), (".claims", claims_of), (".summary", summary_of),
-    ):  # fmt: skip
+    for end, made in TABLES.items():
         write_csv(made(*cell).drop(columns=["model", "dataset"]), folder / f"rows{end}.csv")
     notes = {"empty golds left out": 3, "folded rows with another label": 0}
     sampled = Counts(120, 100, {"outside the sample": 20}, notes).as_dict()

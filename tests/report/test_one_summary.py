@@ -1,4 +1,4 @@
-"""How well a probe detects: the same numbers wherever a cell is described."""
+"""All texts about a cell give the same numbers of how well its probe detects."""
 
 from html import unescape
 from pathlib import Path
@@ -38,7 +38,7 @@ def table(config: RunConfig) -> pd.DataFrame:
     return read_csv(Path(config.root, "delta_p", CELL[0], f"{CELL[1]}.summary.csv"))
 
 
-def places(told: dict[str, str], text: str) -> None:
+def tells(told: dict[str, str], text: str) -> None:
     """Check that a text holds all numbers of a summary in words, in their order."""
     at = 0
     for number in told.values():
@@ -50,9 +50,9 @@ def test_methods_report_show_and_detector_tell_the_row_of_the_table(
 ) -> None:
     told = detection(table.query("position == 'final'").to_dict("records")[0])
     assert "not measured" not in told.values() and len({*told.values()}) > 5
-    places(told, methods.text(config, config.targets[0]))
-    places(told, unescape(report.build(config)).partition('id="detection"')[2])
-    places(told, cell_summary.text(cell_summary.summary(config, *CELL)))
+    tells(told, methods.text(config, config.targets[0]))
+    tells(told, unescape(report.build(config)).partition('id="detection"')[2])
+    tells(told, cell_summary.text(cell_summary.summary(config, *CELL)))
     assert detection(card.numbers(table, "mlp/final")) == told
 
 
@@ -61,7 +61,7 @@ def test_measure_tells_the_same_in_its_summary_its_methods_and_its_detector(load
     found = anchorscope.measure(model.model, model.tokenizer, rows(), readouts=read, **SETTINGS)
     told = detection(found.summary.to_dict("records")[0])
     for text in (found.methods(), found._detection["mlp/final"].str.cat(sep="\n")):
-        places(told, text)
+        tells(told, text)
     assert detection(found.detector().table) == told
 
 

@@ -8,11 +8,11 @@ import pytest
 import yaml
 from workflow import PROJECT, SHIPPED
 
-from anchorscope.cell.tables import rows_where
 from anchorscope.detectors.registry import METHODS
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.workflow import config
 from validation import reproduction
+from validation.checks import rows_where
 
 PUBLISHED = yaml.safe_load((PROJECT / "resources/published.yaml").read_text(encoding="utf-8"))
 CONFIG = config.load(SHIPPED)

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.cell.tables import rows_where
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.storage.errors import AnchorscopeError
 from validation import requirements
+from validation.checks import rows_where
 
 
 def calibrated(**changed: Any) -> pd.DataFrame:

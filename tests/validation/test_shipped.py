@@ -6,7 +6,6 @@ import pytest
 from workflow import PROJECT, SHIPPED
 
 from anchorscope import Measured, measure
-from anchorscope.cell.tables import rows_where
 from anchorscope.config.readouts import Pair
 from anchorscope.models import loading
 from anchorscope.questions import datasets
@@ -14,6 +13,7 @@ from anchorscope.questions.world import SCORED_KINDS
 from anchorscope.workflow import config
 from tools import ship
 from validation import cells, recipes
+from validation.checks import rows_where
 
 MODELS = PROJECT / "resources" / "models"
 CONFIG = config.load(SHIPPED)

@@ -1,4 +1,4 @@
-"""Where the products of a run lie, and the files that it starts from."""
+"""Paths of a run's products and of the files that it starts from."""
 
 from types import SimpleNamespace
 from typing import Any
