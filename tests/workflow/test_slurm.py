@@ -277,5 +277,5 @@ def running(clone: Clone) -> list[str]:
 
 
 def all_answered(clone: Clone) -> bool:
-    made = (clone.root / "results/answers").rglob("*.parquet")
+    made = (clone.root / "results/answers").glob("*/*.parquet")
     return {path.parent.name for path in made} == {WITH_GPU, WITHOUT}
