@@ -22,7 +22,7 @@ from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes import activations
 from anchorscope.passes.planning import conditions_of
-from anchorscope.probes import fitting, floors, scores
+from anchorscope.probes import fitting, floors, scoring
 from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.progress import shown
@@ -55,6 +55,8 @@ class Measured:
     claims: pd.DataFrame  # verdict on each claim, with its reason
     summary: pd.DataFrame  # how well each read-out detects wrong answers, see docs/figures.md
     answers: pd.DataFrame  # answer, anchors and label of each question, or why it was dropped
+    # each sample at the headline layer of each read-out: answer, label, group, p and ΔP
+    samples: pd.DataFrame
     scores: pd.DataFrame  # out-of-fold logit s and p by sample, layer, read-out, condition
     counts: Counts  # rows in, samples measured, and rows dropped by reason
     detectors: dict[str, Detector]  # by read-out; empty if the probes are not calibrated
@@ -62,11 +64,6 @@ class Measured:
     given: bool  # whether answers came with the rows
     labelled: bool  # whether labels of these answers came with the rows
     prompt: str  # name of the prompt style
-
-    @property
-    def samples(self) -> pd.DataFrame:
-        """Each sample at the headline layer of each read-out: answer, label, group, p and ΔP."""
-        return per_sample(self.scores, self.answers)
 
     @property
     def _detection(self) -> pd.DataFrame:
@@ -223,32 +220,29 @@ def _measured(
         activations.write(folder, loaded, plan, chosen.readouts)
         answers = activations.measured(answered, folder)
         design = fitting.design(answers, probe)
-        draws = scores.drawn(answers, design)
+        weights = scoring.drawn(answers, design)
         states = partial(activations.read, folder)
         passes = conditions_of(chosen.conditions.model_dump())
         measured = activations.readouts(folder, chosen.readouts)
-        scoring = scores.CellScores(states, design, draws, measured, passes, loaded.device)
-        scored = pd.concat(scoring.tables(), ignore_index=True)
+        of_cell = scoring.Scoring(states, design, weights, measured, passes, loaded.device)
+        scores = of_cell.run()
         origin = Origin.of(loaded, style, arounds_of(prompted, answers), chosen.prompting)
-        fitted = scoring.fitted if chosen.probe.scoring == "calibrated" else {}
+        fitted = of_cell.fitted if chosen.probe.scoring == "calibrated" else {}
         detectors = {
             name: export(one, name, answers, states(name, "clean", 0)[1], origin)
             for name, one in fitted.items()
         }
+    scores.floors.update(floors.floors(answers, design, weights))
     made = tables.of_main_run(
-        scored,
-        floors.floors(answers, design, draws),
-        answers,
-        draws,
-        bootstrap=chosen.bootstrap.model_dump(),
-        seed=chosen.seed,
+        scores, answers, bootstrap=chosen.bootstrap.model_dump(), seed=chosen.seed
     )
     named = {name: tables.join([names], [frame]) for name, frame in made.items()}
     return Measured(
         table=named.pop("curve"),
         **named,
         answers=answered,
-        scores=scored,
+        samples=per_sample(scores, answered),
+        scores=pd.concat(scores.tables(), ignore_index=True),
         counts=added(asked.counts, plan.counts),
         detectors=detectors,
         settings=chosen,

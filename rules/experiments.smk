@@ -10,7 +10,7 @@ rule experiment_measure:
         answers=paths.product("answers", ".parquet"),
         model=f"{RESULTS}/models/{{model}}.json",
         probes=paths.product("probes", ".safetensors"),
-        scores=paths.product("scores", ".parquet"),
+        scores=paths.product("scores", ".safetensors"),
         prompts=paths.product("prompts", ".parquet"),
     output:
         rows=f"{ROOT}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",

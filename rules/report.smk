@@ -19,7 +19,7 @@ rule report_page:
         cells=[paths.of_targets("delta_p", end) for end in TABLES.values()],
         prompts=paths.of_targets("prompts"),
         answers=paths.of_targets("answers"),
-        scores=paths.of_targets("scores"),
+        scores=paths.of_targets("scores", ".safetensors"),
         page=f"{paths.resources}/report/page.html",
         parts=expand(
             f"{paths.resources}/report/{{part}}",

@@ -1,10 +1,9 @@
 # Scores: fit the probes, and score every sample out of fold (logit s, probability p).
 #
 # in:  activations, the labels of the answers
-# out: results/scores/<model>/<dataset>.parquet
-#      results/scores/<model>/<dataset>.floors.parquet      scores of the text models
-#      results/scores/<model>/<dataset>.draws.safetensors   scores of refitted probes, for intervals
-#      results/probes/<model>/<dataset>.safetensors         the probes themselves
+# out: results/scores/<model>/<dataset>.safetensors   scores of probes, refits and text models
+#      results/scores/<model>/<dataset>.parquet       the scores of the probes as a table
+#      results/probes/<model>/<dataset>.safetensors   the probes themselves
 
 
 rule scores:
@@ -12,11 +11,10 @@ rule scores:
         answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
     output:
-        scores=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet",
-        floors=f"{ROOT}/scores/{{model}}/{{dataset}}.floors.parquet",
-        draws=f"{ROOT}/scores/{{model}}/{{dataset}}.draws.safetensors",
+        scores=f"{ROOT}/scores/{{model}}/{{dataset}}.safetensors",
+        table=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet",
         probes=f"{ROOT}/probes/{{model}}/{{dataset}}.safetensors",
-        provenance=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
+        provenance=f"{ROOT}/scores/{{model}}/{{dataset}}.safetensors.provenance.json",
     log:
         f"{ROOT}/logs/scores/{{model}}/{{dataset}}.log",
     conda:

@@ -21,9 +21,7 @@ localrules:
 
 rule delta_p:
     input:
-        scores=paths.product("scores", ".parquet"),
-        floors=paths.product("scores", ".floors.parquet"),
-        draws=paths.product("scores", ".draws.safetensors"),
+        scores=paths.product("scores", ".safetensors"),
         answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
     output:
@@ -90,7 +88,7 @@ rule detection_table:
 
 rule samples:
     input:
-        scores=paths.of_figure("scores", ".parquet"),
+        scores=paths.of_figure("scores", ".safetensors"),
         answers=paths.of_figure("answers", ".parquet"),
     output:
         table=f"{ROOT}/tables/{{figure}}.samples.csv",
@@ -111,10 +109,8 @@ rule samples:
 rule experiment_table:
     input:
         rows=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".parquet")(w),
-        scores=paths.of_figure("scores", ".parquet"),
+        scores=paths.of_figure("scores", ".safetensors"),
         answers=paths.of_figure("answers", ".parquet"),
-        floors=paths.of_figure("scores", ".floors.parquet"),
-        draws=paths.of_figure("scores", ".draws.safetensors"),
     output:
         table=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv",
         provenance=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv.provenance.json",

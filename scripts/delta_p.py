@@ -7,15 +7,13 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.cell import tables
     from anchorscope.passes.activations import measured
-    from anchorscope.statistics.bands import Draws
+    from anchorscope.statistics.scores import Scores
     from anchorscope.workflow.tables import write
 
     given, chosen = snakemake.input, snakemake.params
     made = tables.of_main_run(
-        read_parquet(given.scores),
-        read_parquet(given.floors),
+        Scores.read(given.scores),
         measured(read_parquet(given.answers), given.activations),
-        Draws.read(given.draws),
         bootstrap=chosen.bootstrap,
         seed=chosen.seed,
     )

@@ -13,9 +13,7 @@ with stage(snakemake):
     from anchorscope.models.loading import read_config
     from anchorscope.models.rows import arounds_of
     from anchorscope.passes import activations
-    from anchorscope.passes.features import reordered
     from anchorscope.probes import fitting, stored
-    from anchorscope.statistics.samples import places
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.detector
@@ -27,10 +25,8 @@ with stage(snakemake):
     settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
     answers = activations.measured(read_parquet(given.answers), folder)
     design = probes.design(answers, settings, folder)
-    answers = design.in_order(answers)
     if readout in probes.fitted:
-        fitted, (ids, states) = probes.fitted[readout], activations.read(folder, readout, "clean")
-        states = reordered(states, places(ids, design.ids, folder))
+        fitted, (_, states) = probes.fitted[readout], activations.read(folder, readout, "clean")
     else:
         located, loaded = jobs.model_of(snakemake)
         states = served.states(loaded, answers, readout)

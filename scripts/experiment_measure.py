@@ -10,7 +10,7 @@ with stage(snakemake):
     from anchorscope.experiments.registry import EXPERIMENTS
     from anchorscope.models.families import readable
     from anchorscope.probes import stored
-    from anchorscope.statistics import samples
+    from anchorscope.statistics.scores import Scores
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.rows
@@ -24,7 +24,7 @@ with stage(snakemake):
         answers,
         probes,
         readouts=readable(loaded, chosen.readouts),
-        headlines=scored.headlines(read_parquet(given.scores), samples.in_order(answers)),
+        headlines=Scores.read(given.scores).headlines,
         seed=chosen.seed,
         draws=chosen.draws,
         prompts=read_parquet(given.prompts),

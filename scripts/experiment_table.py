@@ -9,18 +9,15 @@ with stage(snakemake):
     from anchorscope.config.settings import Bootstrap
     from anchorscope.experiments import products
     from anchorscope.experiments.registry import EXPERIMENTS
-    from anchorscope.statistics.bands import Draws
+    from anchorscope.statistics.scores import Scores
     from anchorscope.workflow.tables import write
 
     given, chosen, frames = snakemake.input, snakemake.params, []
-    kinds = ("scores", "answers", "rows", "floors")
     check_settings(given.rows)
     record, bootstrap = EXPERIMENTS[snakemake.wildcards.experiment], Bootstrap(**chosen.bootstrap)
     for place in range(len(chosen.cells)):
-        read = {
-            kind: read_parquet(given[kind][place])
-            for kind in ("scores", "answers", "rows", "floors")
-        }
-        made = products.Products(**read, draws=Draws.read(given.draws[place]))
+        scores = Scores.read(given.scores[place])
+        answers, rows = (read_parquet(given[kind][place]) for kind in ("answers", "rows"))
+        made = products.Products(scores, answers, rows)
         frames.append(products.of_cell(record, made, bootstrap, chosen.seed))
     write(snakemake, {"table": tables.join(chosen.cells, frames)})

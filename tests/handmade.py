@@ -1,6 +1,7 @@
 """Small tables of an experiment, written by hand: the tests work out what must come of them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import torch
 from figure_tables import CHECKED
 
 from anchorscope.cell.tables import join
-from anchorscope.probes import fitting, scores
-from anchorscope.statistics.bands import Draws
+from anchorscope.probes import fitting, scoring
+from anchorscope.statistics.scores import Scores
 
 FLOORS = ("answer", "question", "response", "text")
 HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
@@ -18,32 +19,55 @@ HOME = np.array([1.0, 0.0, 0.0, 1.0])[:, None]
 
 
 def scores_of(
-    s: Mapping[str | tuple[str, int], Any], ids: Sequence[str], **columns: Any
-) -> pd.DataFrame:
-    """A table of scores, float64 [layers, n] or [n], by condition, or by condition and draw.
+    s: Mapping[str | tuple[str, int], Any],
+    ids: Sequence[str],
+    *,
+    readout: str = "mlp/final",
+    fold: Any = 0,
+    stands_for: Any = 1.0,
+    inner_auc: Any = 0.0,
+    floors: Mapping[str, Any] | None = None,
+) -> Scores:
+    """Scores, float64 [layers, n] or [n], by condition, or by condition and draw.
 
-    Without rows of what was not measured, NaN. `columns` are one value, or one by sample.
+    NaN is what was not measured. `fold` and `stands_for` are one value, or one by sample.
+    `inner_auc` is one value, or [layers, folds]; by default each fold chooses the deepest layer.
     """
-    frames = []
+    n = len(ids)
+    folds, none = np.broadcast_to(fold, n), np.zeros((0, n), dtype=np.int64)
+    each = np.broadcast_to(stands_for, n)
+    texts = {name: np.array([values]) for name, values in (floors or {}).items()}
+    made = Scores(np.array(ids, dtype=object), none.sum(0), folds, each, none, floors=texts)
     for name, of_layers in s.items():
-        condition, draw = (name, 0) if isinstance(name, str) else name
-        at = {"readout": "mlp/final", "condition": condition, "draw": draw}
-        at |= {"probe": "clean", "fold": 0}
-        for layer, values in enumerate(np.atleast_2d(of_layers)):
-            frames.append(pd.DataFrame({"id": ids, "layer": layer, "s": values, **at | columns}))
-    return pd.concat(frames, ignore_index=True).dropna(subset="s")
+        condition = (name, 0) if isinstance(name, str) else name
+        whole = np.atleast_2d(np.asarray(of_layers, dtype=np.float64))
+        measured = np.flatnonzero(~np.isnan(whole[0]))
+        made.add(readout, condition, measured, whole[None][..., measured])
+    shape = (len(whole), folds.max() + 1)
+    made.inner_auc[readout] = np.broadcast_to(inner_auc, shape).astype(np.float64)
+    return made
 
 
-def main_run(clean: dict[str, float], knockout: dict[str, float]) -> pd.DataFrame:
-    """Scores of the main run under both conditions, by id."""
-    both = [long("clean", clean), long("knockout", knockout)]
-    return pd.concat(both).assign(inner_auc=np.nan)
+def joined(*parts: Scores) -> Scores:
+    """The scores of several read-outs of the same samples."""
+    dicts = ("probes", "inner_auc", "floors", "shuffled")
+    found = {name: {k: v for one in parts for k, v in getattr(one, name).items()} for name in dicts}
+    return replace(parts[0], **found)
 
 
-def floors(s: dict[str, float]) -> pd.DataFrame:
-    """The same scores of every text model, by id."""
-    one = pd.DataFrame({"id": [*s], "s": [*s.values()]})
-    return pd.concat([one.assign(floor=name) for name in FLOORS])
+def without(scores: Scores, condition: str) -> Scores:
+    """The scores of all other conditions."""
+    others = {key: s for key, s in scores.probes.items() if key.split("/")[2] != condition}
+    return replace(scores, probes=others)
+
+
+def main_run(
+    clean: dict[str, float], knockout: dict[str, float], text: dict[str, float] | None = None
+) -> Scores:
+    """Scores of the main run under both conditions and, if given, of every text model, by id."""
+    floors = {name: [*text.values()] for name in FLOORS} if text else None
+    by_condition = {"clean": [*clean.values()], "knockout": [*knockout.values()]}
+    return scores_of(by_condition, [*clean], floors=floors)
 
 
 NAMED: dict[str, Any] = {
@@ -69,8 +93,18 @@ class MeanProbes:
 
 
 def long(condition: str, s: dict[str, float], **columns: Any) -> pd.DataFrame:
-    """Scores of some samples, by id, under a condition, at one layer."""
-    return scores_of({condition: [*s.values()]}, [*s], **columns)
+    """An experiment's rows of some samples, by id, under a condition, at one layer."""
+    return rows_of(condition, [*s.values()], [*s], **columns)
+
+
+def rows_of(condition: str, s: Any, ids: Sequence[str], **columns: Any) -> pd.DataFrame:
+    """An experiment's rows under a condition, of scores [layers, n] or [n]."""
+    at = {"readout": "mlp/final", "condition": condition, "draw": 0}
+    frames = [
+        pd.DataFrame({"id": ids, "layer": layer, "s": values, **at | columns})
+        for layer, values in enumerate(np.atleast_2d(s))
+    ]
+    return pd.concat(frames, ignore_index=True)
 
 
 def labelled(ids: Sequence[str], labels: Sequence[int], **columns: Any) -> pd.DataFrame:
@@ -84,14 +118,20 @@ def score(
     read: Callable[[str, int], Any],
     answers: pd.DataFrame,
     readout: str,
-    conditions: Sequence[scores.Condition],
+    conditions: Sequence[scoring.Condition],
     settings: fitting.ProbeSettings,
     *,
-    draws: Draws | None = None,
+    weights: np.ndarray | None = None,
     device: str = "cpu",
-) -> pd.DataFrame:
-    """`read` takes condition and draw; `draws` take the scores of probes learned from each."""
+) -> Scores:
+    """`read` takes condition and draw; probes are refitted to each draw in `weights`."""
     design = fitting.design(answers, settings, f"read-out {readout}")
-    draws = draws or Draws(design.ids, np.zeros((0, len(design.ids)), dtype=np.int64))
-    given = lambda _, *of: read(*of), design, draws, [readout], conditions, device
-    return pd.concat(scores.CellScores(*given).tables(), ignore_index=True)
+    if weights is None:
+        weights = np.zeros((0, len(design.ids)), dtype=np.int64)
+    given = lambda _, *of: read(*of), design, weights, [readout], conditions, device
+    return scoring.Scoring(*given).run()
+
+
+def table(scores: Scores) -> pd.DataFrame:
+    """The table of scores that users read."""
+    return pd.concat(scores.tables(), ignore_index=True)

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from handmade import table
 
 from anchorscope.experiments.experiment import Experiment
 from anchorscope.experiments.products import Products
-from anchorscope.experiments.scored import Cell, headlines
+from anchorscope.experiments.scored import Cell
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning
 from anchorscope.probes import fitting, stored
 from anchorscope.questions import prompts
-from anchorscope.statistics import samples
-from anchorscope.storage.files import read_parquet
+from anchorscope.statistics.scores import Scores
 from anchorscope.workflow.jobs import write_scores
 
 READOUTS = ["mlp/final", "resid/last_answer"]
@@ -70,8 +70,7 @@ class SmallCell:
     loaded: Loaded
     folder: Path
     answers: pd.DataFrame
-    scores: pd.DataFrame
-    floors: pd.DataFrame
+    scores: Scores
     probes: stored.Stored
 
     def rows(self, experiment: Experiment, **changes: Any) -> pd.DataFrame:
@@ -81,7 +80,7 @@ class SmallCell:
             self.answers,
             self.probes,
             READOUTS,
-            self.headlines,
+            self.scores.headlines,
             draws=experiment.draws or 2,
             prompts=prompts_of(self.answers),
         )
@@ -95,11 +94,6 @@ class SmallCell:
         return replace(self.loaded, model=model)
 
     @property
-    def headlines(self) -> dict[str, int]:
-        """Read-out → headline layer."""
-        return headlines(self.scores, samples.in_order(self.answers))
-
-    @property
     def truth(self) -> pd.DataFrame:
         """A made-up truth of every other sample."""
         odd = np.arange(len(self.answers)) % 2 == 1
@@ -108,7 +102,7 @@ class SmallCell:
 
     def products(self, rows: pd.DataFrame) -> Products:
         """What the experiment's table is made from."""
-        return Products(self.scores, self.answers, rows, floors=self.floors)
+        return Products(self.scores, self.answers, rows)
 
 
 def small_cell(loaded: Loaded, folder: Path) -> SmallCell:
@@ -117,20 +111,19 @@ def small_cell(loaded: Loaded, folder: Path) -> SmallCell:
     answers = answers_of(loaded.tokenizer)
     plan = planning.plan(answers, conditions=CONDITIONS, batch_tokens=2000)
     activations.write(folder, loaded, plan, READOUTS)
-    paths = {name: str(folder / name) for name in ("scores", "floors", "draws", "probes")}
+    paths = {name: str(folder / name) for name in ("scores", "table", "probes")}
     chosen = {"readouts": READOUTS, "conditions": CONDITIONS, "device": "cpu"}
     measured = activations.measured(answers, folder)
     write_scores(SimpleNamespace(**paths), str(folder), measured, PROBES, **chosen)
-    scores, floors = read_parquet(paths["scores"]), read_parquet(paths["floors"])
-    probes = stored.read(paths["probes"])
-    return SmallCell(loaded, folder, answers, scores, floors, probes)
+    scores, probes = Scores.read(paths["scores"]), stored.read(paths["probes"])
+    return SmallCell(loaded, folder, answers, scores, probes)
 
 
-def clean_difference(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
+def clean_difference(rows: pd.DataFrame, scores: Scores) -> float:
     """The largest change of a clean logit from the main run's `scores` to `rows`."""
     keys = ["id", "readout", "layer"]
-    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
+    clean = table(scores).query("condition == 'clean' and probe == 'clean'")
     both = rows[rows["condition"] == "clean"].merge(
-        clean[[*keys, "s"]].astype({"readout": str}), on=keys, suffixes=("", "_main")
+        clean[[*keys, "s"]], on=keys, suffixes=("", "_main")
     )
     return float((both["s"] - both["s_main"]).abs().max())

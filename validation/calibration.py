@@ -9,10 +9,11 @@ import pandas as pd
 
 from anchorscope.questions import world
 from anchorscope.questions.fields import UNSEEN
-from anchorscope.statistics import intervals, samples, strength
+from anchorscope.statistics import intervals, samples
 from anchorscope.statistics.columns import recurring, with_interval
 from anchorscope.statistics.intervals import Estimate, auc
 from anchorscope.statistics.samples import Readout
+from anchorscope.statistics.scores import Scores
 from validation.checks import rows_where
 
 CROSSED = (
@@ -46,12 +47,11 @@ DEFAULT_READOUT = "mlp/final"
 
 
 def cell(
-    scores: pd.DataFrame,
+    scores: Scores,
     truth: pd.DataFrame,
     answers: pd.DataFrame,
     curve: pd.DataFrame,
     crossing: pd.DataFrame,
-    floors: pd.DataFrame,
     *,
     fixed: Mapping[str, Any],
     draws: int = 1000,
@@ -71,13 +71,13 @@ def cell(
     Raises:
         AnchorscopeError: The tables have different samples.
     """
-    answers = samples.in_order(answers)
-    facts = _known(answers, truth, floors)
+    answers = scores.of(answers)
+    facts = _known(answers, truth, scores)
     planned = dict.fromkeys(kind.name for kind in world.KINDS)
     present = [kind for kind in (*planned, UNSEEN) if kind in set(facts["kind"])]
     drawn = samples.bootstrap(answers, draws, seed)
     frames = []
-    for readout in samples.readouts(scores, answers):
+    for readout in map(scores.readout, scores.readouts):
         here = {**fixed, **_of_readout(readout, curve, crossing)}
         cut = readout.effects["knockout"]
         flip, random_flip = _flips(readout, "knockout"), _flips(readout, "random")
@@ -107,16 +107,15 @@ def cell(
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
 
 
-def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
+def _known(answers: pd.DataFrame, truth: pd.DataFrame, scores: Scores) -> pd.DataFrame:
     """Return the facts of each sample that do not depend on the read-out, a row per sample."""
-    rows = samples.places(truth["id"], answers["id"], "truth", "truth")
-    truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
+    truth = samples.of_ids(truth, answers["id"], "truth").astype({"kind": object, "truth": object})
     return pd.DataFrame(
         {
             "z": answers["label"].astype(np.int64),
             "kind": truth["kind"],
             "truth": truth["truth"].fillna(""),
-            "answer": strength.scores(floors, answers)["answer"],
+            "answer": scores.floors["answer"][0],
             "verdict_right": (truth["verdict"] == answers["label"]).astype(float),
         }
     )

@@ -17,6 +17,7 @@ from anchorscope.questions import world
 from anchorscope.statistics import samples
 from anchorscope.statistics.analysis import stacked
 from anchorscope.statistics.intervals import ClusterDraws, Estimate
+from anchorscope.statistics.scores import Scores
 from validation import requirements
 from validation.calibration import DEFAULT_READOUT
 from validation.checks import Check, rows_where
@@ -82,7 +83,7 @@ def of_experiment(
     """
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
-    ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
+    ordered = samples.of_ids(answers, per_sample["id"].unique(), "answers")
     drawn = samples.bootstrap(ordered, draws, seed)
     planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
     keys = ["site", "position", "layer", "arm", "measure"]
@@ -106,14 +107,14 @@ def of_experiment(
     return pd.DataFrame(records, columns=OF_CELL)
 
 
-def of_knockout(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+def of_knockout(scores: Scores, answers: pd.DataFrame) -> pd.DataFrame:
     """Return −Δlogit of the knockout for each sample, in the columns of `products.per_sample`.
 
     The layer is the headline layer of each read-out. The control is the mean over the draws of
     random tokens. `answers` has only measured answers.
     """
-    ordered, frames = samples.in_order(answers), []
-    for readout in samples.readouts(scores, ordered):
+    ordered, frames = scores.of(answers), []
+    for readout in map(scores.readout, scores.readouts):
         counted = control_is_complete(readout, ordered, KNOCKOUT)
         columns = {"id": ordered["id"], **readout.key, "layer": readout.headline}
         columns |= {"arm": KNOCKOUT, "measure": "logit"}

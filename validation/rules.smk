@@ -123,8 +123,7 @@ rule truth:
 
 rule calibration_cell:
     input:
-        scores=paths.product("scores", ".parquet"),
-        floors=paths.product("scores", ".floors.parquet"),
+        scores=paths.product("scores", ".safetensors"),
         curve=paths.product("delta_p", ".csv"),
         crossing=paths.product("delta_p", ".crossing.csv"),
         truth=f"{ROOT}/truth/{{model}}/{{dataset}}.parquet",
@@ -194,8 +193,7 @@ rule experiment_calibration:
             paths.of_cell(f"experiments/{name}", model, dataset, ".parquet")
             for name, model, dataset in known.measured
         ],
-        scores=paths.of_cells("scores", known.held, ".parquet"),
-        floors=paths.of_cells("scores", known.held, ".floors.parquet"),
+        scores=paths.of_cells("scores", known.held, ".safetensors"),
         answers=paths.of_cells("answers", known.held, ".parquet"),
         activations=paths.of_cells("activations", known.held),
         truth=paths.of_cells("truth", known.calibrated, ".parquet"),

@@ -12,6 +12,7 @@ from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.pairs.per_sample import per_sample as pairs_of
 from anchorscope.passes.activations import measured
 from anchorscope.statistics.analysis import stacked
+from anchorscope.statistics.scores import Scores
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_parquet
 from anchorscope.storage.records import check_settings
@@ -26,12 +27,11 @@ def calibration_cell(job: Any) -> Made:
     """Compare one cell with the truth."""
     given, chosen, cell = job.input, job.params, job.wildcards
     found = calibration.cell(
-        read_parquet(given.scores),
+        Scores.read(given.scores),
         read_parquet(given.truth),
         measured(read_parquet(given.answers), given.activations),
         read_csv(given.curve),
         read_csv(given.crossing),
-        read_parquet(given.floors),
         fixed={"model": cell.model, "dataset": cell.dataset, "seed": chosen.training_seed},
         draws=chosen.bootstrap["draws"],
         level=chosen.bootstrap["level"],
@@ -64,16 +64,14 @@ def experiments_held(job: Any) -> Made:
     given, chosen = job.input, job.params
     frames = []
     for place, (model, dataset) in enumerate(chosen.cells):
-        scores, answers, floors = (
-            read_parquet(given[kind][place]) for kind in ("scores", "answers", "floors")
-        )
+        scores, answers = Scores.read(given.scores[place]), read_parquet(given.answers[place])
         planted = [path for path in given.truth if path.endswith(f"/{model}/{dataset}.parquet")]
         truth = read_parquet(planted[0]) if planted else None
         passed = measured(answers, given.activations[place])
         found = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
         for (name, *cell), path in zip(chosen.measured, given.rows, strict=True):
             if cell == [model, dataset]:
-                made = products.Products(scores, answers, read_parquet(path), floors)
+                made = products.Products(scores, answers, read_parquet(path))
                 found[name] = products.per_sample(EXPERIMENTS[name], made)
         pairs = pairs_of(scores, passed)
         for name, frame in found.items():

@@ -16,7 +16,7 @@ from anchorscope.statistics import power
 from anchorscope.statistics.analysis import Analysis
 from anchorscope.statistics.columns import recurring, with_interval
 from anchorscope.statistics.intervals import Estimate
-from anchorscope.statistics.strength import applying, over_model, scores
+from anchorscope.statistics.strength import applying, over_model
 
 VERDICTS = [key for key, claim in CLAIMS.items() if claim.unit == "samples"]
 """Claims about how well the probe detects."""
@@ -74,11 +74,10 @@ def text_model(analysis: Analysis) -> dict[str, Any]:
 
     If an AUC of 0.6 is harder to beat, return the text model with the highest AUC.
     """
-    if analysis.floors is None:
+    models = applying(analysis.readout.position, analysis.scores.floors)
+    if not models:
         return {}
-    every = scores(analysis.floors, analysis.answers)
-    models = applying(analysis.readout.position, every)
-    aucs = {name: auc_of(s, analysis) for name, s in models.items()}
+    aucs = {name: auc_of(s[0], analysis) for name, s in models.items()}
     named = [name for name in aucs if analysis.over_text.over == over_model(name)]
     hardest = next(iter(named), max(aucs, key=lambda name: float(aucs[name].value)))
     return {"text_model": hardest, **aucs[hardest].columns("text_auc")}

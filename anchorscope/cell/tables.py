@@ -9,7 +9,7 @@ from anchorscope.cell import summary
 from anchorscope.curve import controls, curve
 from anchorscope.pairs import table as crossing
 from anchorscope.statistics.analysis import analyses, stacked
-from anchorscope.statistics.bands import Draws
+from anchorscope.statistics.scores import Scores
 from anchorscope.storage.errors import stale
 from anchorscope.storage.progress import Progress
 
@@ -27,22 +27,15 @@ def columns() -> dict[str, Mapping[str, str]]:
 
 
 def of_main_run(
-    scores: pd.DataFrame,
-    floors: pd.DataFrame,
-    answers: pd.DataFrame,
-    refits: Draws,
-    *,
-    bootstrap: Mapping[str, Any],
-    seed: int,
+    scores: Scores, answers: pd.DataFrame, *, bootstrap: Mapping[str, Any], seed: int
 ) -> dict[str, pd.DataFrame]:
-    """Make the tables of the main run for a cell; `refits` are the scores of refitted probes.
+    """Make the tables of the main run for a cell.
 
     `bootstrap` is the config's section of this name. `seed` is the seed of the bootstrap draws.
     """
     made: dict[str, list[pd.DataFrame]] = {name: [] for name in columns()}
-    given = {"floors": floors, "refits": refits, **bootstrap, "seed": seed}
-    every, n = analyses(scores, answers, **given), scores["readout"].nunique()
-    for analysis in Progress(every, total=n, unit="read-outs"):
+    every = analyses(scores, answers, **bootstrap, seed=seed)
+    for analysis in Progress(every, total=len(scores.readouts), unit="read-outs"):
         made["curve"].append(curve.curve(analysis))
         made["contrasts"].append(controls.contrasts(analysis))
         made["controls"].append(controls.controls(analysis))

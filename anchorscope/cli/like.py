@@ -14,6 +14,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import psutil
 import torch
@@ -25,7 +26,7 @@ from anchorscope.models.families import Loaded
 from anchorscope.passes import batches, planning, runner
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, on
-from anchorscope.probes import fitting, scores
+from anchorscope.probes import fitting, scoring
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.provenance import usage
 from anchorscope.storage.room import Room, tried
@@ -318,16 +319,14 @@ def fit_layer(config: Config, n: int, width: int, device: torch.device) -> int:
     states = (x @ mixed)[None]
     settings = fitting.ProbeSettings(**config.probe.model_dump(), seed=config.seed)
     design = fitting.design(answers, settings)
-    scoring = scores.CellScores(
-        lambda *_: (ids, states),
+    scoring.Scoring(
+        lambda *_: (np.arange(n), states),
         design,
-        scores.drawn(answers, design),
+        scoring.drawn(answers, design),
         config.readouts[:1],
         planning.conditions_of(config.conditions.model_dump()),
         device,
-    )
-    for _ in scoring.tables():
-        pass
+    ).run()
     return n
 
 

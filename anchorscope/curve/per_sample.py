@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from anchorscope.statistics import samples
 from anchorscope.statistics.analysis import stacked
 from anchorscope.statistics.columns import recurring
 from anchorscope.statistics.samples import Readout, sigmoid
+from anchorscope.statistics.scores import Scores
 
 COLUMNS = {
     **recurring("site", "position", "layer", "id"),
@@ -29,7 +29,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def per_sample(
-    scores: pd.DataFrame, answers: pd.DataFrame, readouts: Sequence[str] | None = None
+    scores: Scores, answers: pd.DataFrame, readouts: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Return a row for each sample at the headline layer of each read-out, with `COLUMNS`.
 
@@ -39,22 +39,8 @@ def per_sample(
     Raises:
         AnchorscopeError: Scores and answers have different samples.
     """
-    used = (scores["probe"] == "clean") & scores["condition"].isin(["clean", CONDITION])
-    if readouts is not None:
-        used &= scores["readout"].isin(list(readouts))
-    rows = scores[used]
-    measured = samples.in_order(answers[answers["id"].isin(scores["id"].unique())])
-    measured["stands_for"] = _stood_for(rows, measured)
-    frames = [_of_readout(one, measured) for one in samples.readouts(rows, measured)]
-    return stacked(frames, COLUMNS)
-
-
-def _stood_for(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.Series:
-    """Return the answers that each sample stands for; one each in scores of older versions."""
-    if "stands_for" not in scores:
-        return pd.Series(1.0, index=answers.index)
-    by_id = scores.drop_duplicates("id").set_index("id")["stands_for"]
-    return answers["id"].map(by_id).astype(np.float64)
+    measured, chosen = scores.of(answers), readouts or scores.readouts
+    return stacked([_of_readout(scores.readout(name), measured) for name in chosen], COLUMNS)
 
 
 def _of_readout(readout: Readout, answers: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,16 +14,15 @@ from anchorscope.detectors.method import Samples, Training, text_columns
 from anchorscope.detectors.methods.output import P_TRUE
 from anchorscope.detectors.registry import Method
 from anchorscope.passes import activations
-from anchorscope.passes.features import Features, reordered
+from anchorscope.passes.features import Features
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.stored import Stored
-from anchorscope.statistics.samples import mismatch
 
 
 @dataclass(frozen=True)
 class DetectionCell:
-    """One cell at one read-out. Its samples are in the order of `design.ids`."""
+    """One cell at one read-out. Its samples are sorted by id."""
 
     design: Design  # the folds of the stored probes
     answers: pd.DataFrame  # with labels and partners, see `activations.measured`
@@ -73,17 +72,16 @@ def read(
     calibrated, where = settings.scoring == "calibrated", f"read-out {readout}"
     settings = settings.model_copy(update={"scoring": "calibrated"})
     design = probes.design(answers, settings, where)
-    rows = design.in_order(answers)
     if not calibrated:  # the probes have no inner folds; the outer folds stay
-        design = fitting.design(rows, settings, where)
+        design = fitting.design(answers, settings, where)
     names = [*dict.fromkeys((readout, *({before_answer(readout)} & probes.fitted.keys())))]
-    cut = not rows["n_blocked_knockout"].isna().all()
+    cut = not answers["n_blocked_knockout"].isna().all()
     return DetectionCell(
         design,
-        rows,
-        _samples(folder, text_columns(rows), "clean", names, outputs),
-        _samples(folder, _crossed(rows), "crossed", names, outputs),
-        _states(folder, readout, "knockout", design.ids) if cut else None,
+        answers,
+        _samples(folder, text_columns(answers), "clean", names, outputs),
+        _samples(folder, _crossed(answers), "crossed", names, outputs),
+        activations.read(folder, readout, "knockout")[1] if cut else None,
         {name: probes.fitted[name] for name in names} if calibrated else {},
         device,
     )
@@ -97,29 +95,11 @@ def _samples(
     outputs: pd.DataFrame | None,
 ) -> Samples:
     """Return the samples of `text` with their states and token probabilities under `condition`."""
-    ids = text["id"].astype(str).to_numpy(dtype=object)
-    states = {name: _states(folder, name, condition, ids) for name in readouts if len(ids)}
+    states = {name: activations.read(folder, name, condition)[1] for name in readouts if len(text)}
     if outputs is not None:
-        rows = outputs[outputs["condition"] == condition]
-        places = _places(rows["id"], ids, f"{condition} token probabilities", folder)
-        outputs = rows.iloc[places].reset_index(drop=True)
+        rows = outputs[outputs["condition"] == condition].set_index("id")
+        outputs = rows.loc[text["id"]].reset_index()
     return Samples(text, readouts[0], states, outputs)
-
-
-def _states(folder: str | Path, readout: str, condition: str, ids: np.ndarray) -> Features:
-    """Return the states of the samples `ids` under `condition`, in the order of `ids`."""
-    measured, states = activations.read(folder, readout, condition)
-    return reordered(states, _places(measured, ids, f"{condition} states", folder))
-
-
-def _places(measured: Iterable[object], ids: np.ndarray, what: str, where: object) -> np.ndarray:
-    """Return int64 [ids]: the place of each id in `measured`. Raise if an id is missing there."""
-    places = pd.Index([str(one) for one in measured], dtype=object).get_indexer(pd.Index(ids))
-    if (places < 0).any():
-        missing = ids[places < 0]
-        said = f"{len(missing)} samples have no {what}, such as id {missing[0]}"
-        raise mismatch(said, where, "folder of activations")
-    return places
 
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:

@@ -37,7 +37,7 @@ COLUMNS = (
 class DetectionScores:
     """Scores of a cell's samples by its detectors, at one read-out."""
 
-    answers: pd.DataFrame  # the samples, see `samples.in_order`
+    answers: pd.DataFrame  # the samples, sorted by id
     rank: Mapping[str, np.ndarray]  # detector → values that order the samples, float64 [n]
     s: Mapping[str, np.ndarray]  # detector → logits, float64 [n]; NaN where it gave no score
 
@@ -55,16 +55,16 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
     Raises:
         AnchorscopeError: A scored sample has no answer, or two scores of one detector.
     """
-    ordered = samples.in_order(answers[answers["id"].isin(rows["id"].unique())])
-    clean = rows[rows["condition"] == "clean"].astype({"detector": str})
-    if len(ordered) < rows["id"].nunique() or clean.duplicated(["detector", "id"]).any():
-        raise samples.mismatch("a scored sample has no answer, or two scores", "detection")
-    wide = clean.pivot(index="id", columns="detector", values=["rank", "s"]).loc[ordered["id"]]
+    scored = samples.of_ids(answers, rows["id"].unique(), "detection")
+    clean = rows[rows["condition"] == "clean"]
+    if clean.duplicated(["detector", "id"]).any():
+        raise samples.mismatch("a sample has two scores of one detector", "detection")
+    wide = clean.pivot(index="id", columns="detector", values=["rank", "s"]).loc[scored["id"]]
     rank, s = (
         {name: wide[column, name].to_numpy(np.float64) for name in clean["detector"].unique()}
         for column in ("rank", "s")
     )
-    return DetectionScores(ordered, rank, s)
+    return DetectionScores(scored, rank, s)
 
 
 def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:

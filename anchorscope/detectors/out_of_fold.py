@@ -46,9 +46,7 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
         for method in methods:
             if not cell.lacks(method):
                 frames += _scored(cell, fold, method, train)
-    table = stacked(frames, COLUMNS)
-    places = pd.Index(cell.design.ids).get_indexer(table["id"])
-    table = table.iloc[places.argsort(kind="stable")].reset_index(drop=True)
+    table = stacked(frames, COLUMNS).sort_values("id", kind="stable", ignore_index=True)
     partners = cell.answers.set_index("id")[["crossed_partner", "partner_source"]]
     of_row = partners.reindex(table["id"]).to_numpy(dtype=object)
     of_row[(table["condition"] == "clean").to_numpy()] = None

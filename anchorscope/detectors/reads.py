@@ -14,9 +14,10 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import with_ends
 from anchorscope.pairs import table as crossing
 from anchorscope.pairs.swapped import Swapped
-from anchorscope.statistics import intervals
+from anchorscope.statistics import intervals, samples
 from anchorscope.statistics.analysis import Analysis, analyses
 from anchorscope.statistics.intervals import Estimate
+from anchorscope.statistics.scores import Scores
 
 ESTIMATES = ("pair_right", "right_above_text", "pair_wrong", "wrong_above_text")
 """Quantities of `crossing` that are reported with their intervals."""
@@ -45,7 +46,7 @@ def table(
     if crossed.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     detectors = list(dict.fromkeys(crossed["detector"]))
-    analysis = _analysis(rows, detectors, answers, bootstrap, seed)
+    analysis = _analysis(rows, detectors, answers, readout, bootstrap=bootstrap, seed=seed)
     pairs = Swapped.of(analysis)
     if not pairs.members.size:
         return pd.DataFrame(columns=list(COLUMNS))
@@ -77,22 +78,36 @@ def _row(
 
 
 def _analysis(
-    rows: pd.DataFrame, detectors: list[str], answers: pd.DataFrame, bootstrap: Bootstrap, seed: int
+    rows: pd.DataFrame,
+    detectors: list[str],
+    answers: pd.DataFrame,
+    readout: str,
+    *,
+    bootstrap: Bootstrap,
+    seed: int,
 ) -> Analysis:
     """Return the input of `crossing`, in which each detector takes the place of a layer."""
-    layers = {name: number for number, name in enumerate(detectors)}
-    rows = rows[rows["detector"].isin(detectors)]
-    as_layers = rows.assign(
-        layer=rows["detector"].map(layers).astype(np.int64), draw=0, probe="clean"
-    )
-    pairs = rows[rows["condition"] == "crossed"].drop_duplicates("id")
-    partner = dict(zip(pairs["id"].astype(str), pairs["partner"].astype(str), strict=True))
-    measured = answers[answers["id"].isin(rows["id"].unique())]
-    with_partners = measured.assign(
-        crossed_partner=measured["id"].astype(str).map(partner),
+    crossed = rows[rows["condition"] == "crossed"]
+    pairs = crossed.drop_duplicates("id").set_index("id")
+    measured = samples.of_ids(answers, rows["id"].unique(), "detection").assign(
+        crossed_partner=lambda table: table["id"].map(pairs["partner"]),
         partner_source=pairs["source"].iloc[0],
     )
-    (analysis,) = analyses(as_layers, with_partners, **bootstrap.model_dump(), seed=seed)
+    clean = rows[rows["condition"] == "clean"]
+    fold = clean.drop_duplicates("id").set_index("id")["fold"].loc[measured["id"]].to_numpy()
+    scores = Scores(
+        ids=measured["id"].to_numpy(dtype=object),
+        z=measured["label"].to_numpy(dtype=np.int64),
+        fold=fold,
+        stands_for=np.ones(len(measured)),
+        weights=np.empty((0, len(measured)), dtype=np.int64),
+        inner_auc={readout: np.zeros((len(detectors), fold.max() + 1))},  # no layer is chosen
+    )
+    for condition, part in (("clean", clean), ("crossed", crossed)):
+        s = part.pivot(index="detector", columns="id", values="s").loc[detectors]
+        places = np.flatnonzero(measured["id"].isin(s.columns))
+        scores.add(readout, (condition, 0), places, s.to_numpy()[None])
+    (analysis,) = analyses(scores, measured, **bootstrap.model_dump(), seed=seed)
     return analysis
 
 

@@ -97,13 +97,12 @@ def table(
     """
     if not len(rows):
         return pd.DataFrame(columns=list(COLUMNS))
-    ordered = samples.in_order(answers[answers["id"].isin(rows["id"].unique())])
-    drawn = samples.bootstrap(ordered, bootstrap.draws, seed)
-    by_name = {str(name): part for name, part in rows.groupby("predictor", sort=False)}
-    where = f"pathways at {readout}"
-    ranks = [samples.aligned(by_name[name], ordered, "rank", where) for name in PREDICTORS]
-    flips = samples.aligned(by_name["states"], ordered, "flips", where).astype(np.int64)
-    aucs = drawn.aucs(np.stack(ranks), flips)  # [1 + draws, predictors]
+    wide = rows.pivot(index="predictor", columns="id", values=["rank", "flips"])
+    measured = samples.of_ids(answers, wide["rank"].columns, f"pathways at {readout}")
+    drawn = samples.bootstrap(measured, bootstrap.draws, seed)
+    ranks = wide["rank"].loc[[*PREDICTORS]].to_numpy(dtype=np.float64)
+    flips = wide["flips"].loc["states"].to_numpy(dtype=np.int64)
+    aucs = drawn.aucs(ranks, flips)  # [1 + draws, predictors]
     clusters = min(int(drawn.clusters_in(flips == one)) for one in (0, 1))
     columns = {
         "predictor": PREDICTORS,

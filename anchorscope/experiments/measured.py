@@ -21,17 +21,17 @@ class MeasuredRows:
     """The rows that an experiment measured at one read-out, as arrays."""
 
     rows: pd.DataFrame  # see `COLUMNS`
-    answers: pd.DataFrame  # the samples, see `samples.in_order`
+    answers: pd.DataFrame  # the samples, see `Scores.of`
 
     @cached_property
     def ids(self) -> pd.Index:
         """Ids of the samples, [n]."""
-        return pd.Index(self.answers["id"].astype(str))
+        return pd.Index(self.answers["id"])
 
     @cached_property
     def conditions(self) -> frozenset[str]:
         """Conditions under which some sample was measured."""
-        return frozenset(self.rows["condition"].astype(str))
+        return frozenset(self.rows["condition"])
 
     def values(self, condition: str, column: str = "s") -> np.ndarray:
         """Return a column under a condition, float64 [draws, layers, n]; NaN where not measured.
@@ -41,7 +41,7 @@ class MeasuredRows:
         """
         rows = self.rows[self.rows["condition"] == condition]
         draws, layers = (rows[name].to_numpy(dtype=np.int64) for name in ("draw", "layer"))
-        places = self.ids.get_indexer(pd.Index(rows["id"].astype(str)))
+        places = self.ids.get_indexer(pd.Index(rows["id"]))
         if (places < 0).any():
             unknown = rows["id"][places < 0].iloc[0]
             raise mismatch("a sample has no answer", f"rows of {condition}, id {unknown}", "rows")
@@ -55,7 +55,7 @@ class MeasuredRows:
     def facts(self, condition: str, column: str) -> pd.Series:
         """Return each sample's value of `column` under `condition`, by id; null if unknown."""
         rows = self.rows[self.rows["condition"] == condition].drop_duplicates("id")
-        return rows.set_index(rows["id"].astype(str))[column].reindex(self.ids)
+        return rows.set_index("id")[column].reindex(self.ids)
 
     def control_is_complete(self, control: str) -> np.ndarray:
         """Return whether every draw of a control acted on as many tokens as E_Q has, bool [n].

@@ -9,7 +9,7 @@ from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.experiment import PER_SAMPLE, Experiment
 from anchorscope.experiments.measured import MeasuredRows
 from anchorscope.statistics.analysis import Analysis, analyses, stacked
-from anchorscope.statistics.bands import Draws
+from anchorscope.statistics.scores import Scores
 
 PER_SAMPLE_COLUMNS = (PER_SAMPLE[0], "site", "position", "layer", *PER_SAMPLE[1:])
 
@@ -18,26 +18,16 @@ PER_SAMPLE_COLUMNS = (PER_SAMPLE[0], "site", "position", "layer", *PER_SAMPLE[1:
 class Products:
     """Inputs of an experiment's table in one cell."""
 
-    scores: pd.DataFrame  # scores of the main run, which form the groups
+    scores: Scores  # scores of the main run, which form the groups
     answers: pd.DataFrame  # answers without scores are left out
     rows: pd.DataFrame  # rows that the experiment measured, see `measured.COLUMNS`
-    floors: pd.DataFrame | None = None  # scores of the text models
-    draws: Draws | None = None  # scores of refitted probes and floors
 
     def readouts(self, bootstrap: Bootstrap, seed: int) -> Iterator[tuple[Analysis, MeasuredRows]]:
         """Yield (analysis, measured rows) for each read-out that the experiment measured."""
-        answers = self.answers[self.answers["id"].isin(self.scores["id"].unique())]
-        measured = self.scores["readout"].isin(self.rows["readout"].unique())
-        for analysis in analyses(
-            self.scores[measured],
-            answers,
-            seed=seed,
-            floors=self.floors,
-            refits=self.draws,
-            **bootstrap.model_dump(),
-        ):
+        for analysis in analyses(self.scores, self.answers, seed=seed, **bootstrap.model_dump()):
             rows = self.rows[self.rows["readout"] == analysis.readout.name]
-            yield analysis, MeasuredRows(rows, analysis.answers)
+            if len(rows):
+                yield analysis, MeasuredRows(rows, analysis.answers)
 
 
 def of_cell(

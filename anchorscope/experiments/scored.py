@@ -24,7 +24,6 @@ from anchorscope.passes.planning import sample_of
 from anchorscope.probes.stored import Stored
 from anchorscope.questions import prompts
 from anchorscope.statistics.analysis import stacked
-from anchorscope.statistics.samples import readouts
 from anchorscope.storage.counts import NO_PARTNER, OUTSIDE_SAMPLE, Counts
 from anchorscope.storage.progress import Progress
 
@@ -58,19 +57,19 @@ class Cell:
         if n is None or n >= len(self.answers):
             return self
         drawn = self.answers.sample(n, random_state=self.seed).index
-        others = self.answers.loc[~self.answers.index.isin(drawn), "id"].astype(str)
+        others = self.answers.loc[~self.answers.index.isin(drawn), "id"]
         left_out = self.left_out | dict.fromkeys(others, OUTSIDE_SAMPLE)
         return replace(self, answers=self.answers.loc[drawn.sort_values()], left_out=left_out)
 
     @cached_property
     def folds(self) -> dict[str, int]:
         """Id → outer fold of the stored probes."""
-        return dict(zip(map(str, self.probes.ids), map(int, self.probes.fold), strict=True))
+        return dict(zip(self.probes.ids, map(int, self.probes.fold), strict=True))
 
     def prompts_of_samples(self) -> pd.DataFrame:
         """Return the main run's prompts, in the order of `samples`, with `prompts.COLUMNS`."""
         assert self.prompts is not None
-        by_id = self.prompts.set_index(self.prompts["id"].astype(str))
+        by_id = self.prompts.set_index("id", drop=False)
         return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
 
     def score(
@@ -122,12 +121,6 @@ class Cell:
         return replace(sample, others=fits)
 
 
-def headlines(scores: pd.DataFrame, answers: pd.DataFrame) -> dict[str, int]:
-    """Return read-out → headline layer of the main run; for the arguments see `readouts`."""
-    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
-    return {readout.name: readout.headline for readout in readouts(clean, answers)}
-
-
 def _tokens(plan: Plan) -> pd.DataFrame:
     """Count the question tokens that each pass blocks. Conditions that block none have no row."""
     counted = [
@@ -162,10 +155,8 @@ def counts(
     lacked a partner or a control.
     """
     passed = set(rows["id"])
-    dropped = Counter(
-        left_out.get(id_, NO_PARTNER) for id_ in answers["id"].astype(str) if id_ not in passed
-    )
-    n_exact = answers.set_index(answers["id"].astype(str))["eq_tokens"].map(lambda of: len({*of}))
+    dropped = Counter(left_out.get(id_, NO_PARTNER) for id_ in answers["id"] if id_ not in passed)
+    n_exact = answers.set_index("id")["eq_tokens"].map(lambda of: len({*of}))
     notes = {}
     for control in sorted({*controls} & {*rows["condition"]}):
         n_tokens = rows[rows["condition"] == control].groupby("id")["n_tokens"].min()

@@ -7,12 +7,13 @@ from anchorscope.claims.claim import OWN
 from anchorscope.claims.estimates import PAIR, term
 from anchorscope.pairs.swapped import Swapped
 from anchorscope.statistics.analysis import Analysis, analyses, stacked
+from anchorscope.statistics.scores import Scores
 
 COLUMNS = ("site", "position", "layer", "id", "pair", "term")
 """Columns of `per_sample`."""
 
 
-def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+def per_sample(scores: Scores, answers: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each sample in a pair, at the headline layer of every read-out.
 
     `pair` is the number of the pair. `term` is the pair term, in logits towards the sample's label.
@@ -21,9 +22,9 @@ def per_sample(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     Raises:
         AnchorscopeError: Scores, answers and partners have different samples.
     """
-    if "crossed" not in set(scores["condition"]):
-        return pd.DataFrame(columns=list(COLUMNS))
-    return stacked([_of_readout(one) for one in analyses(scores, answers, draws=1)], COLUMNS)
+    every = analyses(scores, answers, draws=1)
+    crossed = [one for one in every if "crossed" in one.readout.effects]
+    return stacked([_of_readout(one) for one in crossed], COLUMNS)
 
 
 def _of_readout(analysis: Analysis) -> pd.DataFrame:

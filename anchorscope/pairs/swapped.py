@@ -31,7 +31,7 @@ class Swapped:
     """Pairs of samples that are each other's partners, with the same label and outer fold."""
 
     readout: Readout
-    answers: pd.DataFrame  # the samples, see `samples.in_order`
+    answers: pd.DataFrame  # the samples, see `Scores.of`
     subjects: np.ndarray  # id of each sample's subject or, if unknown, question, int64 [n]
     refits: Sequence[Readout]  # the read-out as scored by each refit of the probes
     members: np.ndarray  # indices of the two samples of each pair, int64 [2, pairs]
@@ -135,14 +135,14 @@ class Swapped:
         """Return the answer of each sample in an arm, [n]."""
         if arm == GOLD:
             return [str(golds[0]) if len(golds) else "" for golds in self.answers["golds"]]
-        return list(self.answers["ea_text"].astype(str))
+        return list(self.answers["ea_text"])
 
     def _imitated(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Map `OWN`, and `GOLD` if measured, to the text imitator's pair terms, [layers, pairs]."""
         names = [name for name in (OWN, GOLD) if name in scores]
         four = np.stack([scores[name][:, 0] for name in names], axis=2)
         arm, pair = np.nonzero(np.isfinite(four).all((0, 1)))
-        questions = self.answers["question"].astype(str).to_numpy(dtype=object)
+        questions = self.answers["question"].to_numpy(dtype=object)
         texts = np.array([self._texts(name) for name in names], dtype=object)
         one, other = self.members[:, pair]
         features = np.stack(

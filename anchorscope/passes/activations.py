@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from anchorscope.config.readouts import READOUTS, Pair, available, not_measured, parse
@@ -164,16 +165,17 @@ def readouts(folder: str | Path, wanted: Sequence[str]) -> list[str]:
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
-    """Return the index, each row joined with the sample's row of `answers`.
+    """Return the index, sorted by id, each row joined with the sample's row of `answers`.
 
-    The columns of conditions of the role `noise` are left out. `PARTNER_COLUMNS` are None if
-    `crossed` was not run. `logprob_<condition>` is the log-probability of E_A or, under conditions
-    with a gold answer, of the gold answer. It is a sum over tokens, and NaN if not measured.
+    All later stages keep this order. The columns of conditions of the role `noise` are left out.
+    `PARTNER_COLUMNS` are None if `crossed` was not run. `logprob_<condition>` is the
+    log-probability of E_A or, under conditions with a gold answer, of the gold answer. It is a sum
+    over tokens, and NaN if not measured.
 
     Raises:
         AnchorscopeError: The folder was measured from other answers.
     """
-    where = read_parquet(Path(folder) / "index.parquet")
+    where = _index_of(folder)
     where = where.drop(columns=[one.name for one in interventions.of_role("noise")])
     if unknown := set(where["id"]) - set(answers["id"]):
         what = f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}"
@@ -189,12 +191,18 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     return where.merge(answers, on="id", how="left", validate="one_to_one")
 
 
+def _index_of(folder: str | Path) -> pd.DataFrame:
+    """Read the index of a cell, sorted by id."""
+    return read_parquet(Path(folder) / "index.parquet").sort_values("id", ignore_index=True)
+
+
 def read(
     folder: str | Path, readout: str, condition: str, draw: int = 0
-) -> tuple[list[str], Features]:
-    """Return ids and states of one read-out under one condition, in the order of the answers.
+) -> tuple[np.ndarray, Features]:
+    """Return (rows, states) of one read-out under one condition.
 
-    States are float32 [layers, samples, width]. Layers are read from the files when they are used.
+    `rows`, int64 [rows], are the indices of the measured samples in the order of `measured`. States
+    are float32 [layers, rows, width]. Layers are read from the files when they are used.
 
     Raises:
         AnchorscopeError: The read-out was not measured, or a file is missing or broken.
@@ -204,13 +212,12 @@ def read(
     folder = Path(folder)
     parse([readout])  # names the read-outs that exist if this is none
     name = interventions.tensor_name(condition, readout, draw)
-    one, where = interventions.REGISTRY[condition], read_parquet(folder / "index.parquet")
+    one, where = interventions.REGISTRY[condition], _index_of(folder)
     partner = "crossed_partner" if one.version == interventions.CROSSED else "gold_partner"
     if one.version is not None and partner in where:
         where = where[where[partner].notna()]
         if where.empty:
             _, clean = read(folder, readout, "clean")
-            return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
-    measured = where[where[one.name]] if one.own_batch else where
-    ids = measured["id"].tolist()
-    return ids, StoredStates.find(folder, name, ids)
+            return where.index.to_numpy(), clean[:0].new_empty((len(clean), 0, clean.shape[2]))
+    rows = where[where[one.name]] if one.own_batch else where
+    return rows.index.to_numpy(), StoredStates.find(folder, name, rows["id"].tolist())

@@ -22,7 +22,6 @@ from anchorscope.passes.interventions import Settings as Conditions
 from anchorscope.probes import platt, probes
 from anchorscope.questions import folds
 from anchorscope.questions.pool import Choice
-from anchorscope.statistics import samples
 from anchorscope.statistics.intervals import auc
 from anchorscope.statistics.samples import stood_for
 
@@ -50,10 +49,9 @@ class Design:
     z: np.ndarray  # labels, 1 for a wrong answer, [n]
     fold: np.ndarray  # outer fold that holds the sample out, [n]
     inner: np.ndarray  # inner fold in each outer training fold; -1 where there is none, [folds, n]
+    stands_for: np.ndarray  # answers that each sample stands for, see `pool.choose`, float64 [n]
     settings: ProbeSettings
     salt: int | None = None  # salt that drew the outer folds, see `folds.assign`; None: unknown
-    # answers that each sample stands for, see `pool.choose`, float64 [n]; None: one each
-    stands_for: np.ndarray | None = None
 
     @property
     def outer(self) -> np.ndarray:
@@ -68,15 +66,6 @@ class Design:
     def of_draws(self, draws: int) -> np.ndarray:
         """Return the index of the probe that scores each sample in each draw, int64 [draws, n]."""
         return self.fold + len(self.inner) * np.arange(draws)[:, None]
-
-    def in_order(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of `table` in the design's order.
-
-        Raises:
-            AnchorscopeError: The table does not have exactly one row per sample.
-        """
-        rows = samples.places(table["id"], self.ids, self.where)
-        return table.iloc[rows].reset_index(drop=True)
 
 
 def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
@@ -99,8 +88,8 @@ def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers
             inner[k, train] = inner_folds(
                 answers[train], settings, f"{where}, training fold {k}", outer=k
             )
-    ids = answers["id"].astype(str).to_numpy(dtype=object)
-    return Design(where, ids, z, fold, inner, settings, salt, stood_for(answers))
+    ids = answers["id"].to_numpy(dtype=object)
+    return Design(where, ids, z, fold, inner, stood_for(answers), settings, salt)
 
 
 def inner_folds(
@@ -307,8 +296,8 @@ def prior_shift(design: Design, weights: np.ndarray | None = None) -> np.ndarray
         return np.zeros(len(design.inner))
     weights = np.ones(len(design.z)) if weights is None else weights
     found = _prior(design, weights)
-    if settings.prior == "balanced" or design.stands_for is None:
-        return found if settings.prior == "balanced" else 0 * found
+    if settings.prior == "balanced":
+        return found
     return found - _prior(design, weights * design.stands_for)
 
 

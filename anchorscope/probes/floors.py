@@ -18,18 +18,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, out_of_fold
-from anchorscope.statistics.bands import Draws
 from anchorscope.statistics.strength import FLOORS
 
-COLUMNS = {
-    "id": "the sample's id",
-    "fold": "the sample's outer fold",
-    "floor": "the text read: `question`; `answer`, the exact answer and the relation; `response`, "
-    "all that is passed after the prompt; `text`, question and response",
-    "c": "inverse penalty, chosen inside the training fold",
-    "s": "score, a logit at balanced classes",
-}
-"""Column of the table → description."""
 REACH = 30  # largest distance of two words that form a pair, in words
 MOST_FEATURES = 20_000  # maximum for one kind and column
 LEAST_VARIANCE = 1e-8  # directions with a smaller share of the largest variance are left out
@@ -141,7 +131,8 @@ def fit(
     x, turn = _rotated((features @ features.T).toarray())
     settings = fitting.ProbeSettings(grid=list(penalties), prior="natural")
     ids, none_held_out = np.arange(len(z)).astype(str), np.full(len(z), -1)
-    design = Design(f"floor {floor}", ids, z, none_held_out, inner[None], settings)
+    each = np.ones(len(z))
+    design = Design(f"floor {floor}", ids, z, none_held_out, inner[None], each, settings)
     fitted = fitting.fit(x, design, of_text=True)
     slope, offset = float(fitted.t[0, 0]), float(fitted.offset[0, 0])
     of_texts = turn @ fitted.probes.weights[0, 0].double().numpy()
@@ -151,40 +142,37 @@ def fit(
     return TextModel(tuple(learned), weights, bias, float(fitted.c[0, 0]))
 
 
-def floors(answers: pd.DataFrame, design: Design, draws: Draws | None = None) -> pd.DataFrame:
-    """Predict labels out of fold with each text model in `FLOORS`; return a table with `COLUMNS`.
+def floors(answers: pd.DataFrame, design: Design, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """Predict labels out of fold with each text model in `FLOORS`.
 
     Weights, penalty and calibration are learned in the probes' folds. The vocabulary is read from
     all texts, without their labels.
 
-    The answers have `id`, `label`, `question`, `ea_text`, `response` and, where known, `relation`.
-    `draws.floors` receives the scores of models refitted to each draw, with C unchanged.
+    Args:
+        answers: The samples of the design, with `question`, `ea_text`, `response` and, where known,
+            `relation`.
+        design: The folds of the probes.
+        weights: Draws of samples to which models are refitted, with C unchanged, int64
+            [refits, n].
 
-    Raises:
-        AnchorscopeError: Answers, folds and draws have different samples.
+    Returns:
+        Floor → scores at balanced classes, float64 [1 + refits, n].
     """
-    answers = design.in_order(answers)
     grams = {}
     for part in {part for floor in FLOORS.values() for part in floor}:
         x = TextFeatures.learn(answers, *part).features(answers)
         grams[part] = (x @ x.T).toarray()
-    fixed = pd.DataFrame({"id": design.ids, "fold": design.fold})
-    frames = []
-    for name, parts in FLOORS.items():
-        c, s, again = learn(np.sum([grams[part] for part in parts], axis=0), design, draws)
-        frames.append(fixed.assign(floor=name, c=c, s=s))
-        if draws:
-            draws.floors[name] = again
-    return pd.concat(frames, ignore_index=True)
+    return {
+        name: learn(np.sum([grams[part] for part in parts], axis=0), design, weights)
+        for name, parts in FLOORS.items()
+    }
 
 
-def learn(
-    gram: np.ndarray, design: Design, draws: Draws | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def learn(gram: np.ndarray, design: Design, weights: np.ndarray) -> np.ndarray:
     """Fit text models in the folds of `design`, given `gram` [n, n], the features' Gram matrix.
 
-    Return (c, s, again). For each sample, `c` [n] is the C of the model that scored it, and `s` [n]
-    its score at balanced classes. `again`, float32 [draws, n], is its score by refitted models.
+    Return scores at balanced classes, float64 [1 + refits, n]: by the models as fitted, then by
+    those refitted to each draw in `weights`, int64 [refits, n].
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()
@@ -192,11 +180,11 @@ def learn(
     design = replace(design, settings=design.settings.model_copy(update=chosen))
     x, _ = _rotated(gram)
     fitted = fitting.fit(x, design, of_text=True)
-    s, again = out_of_fold(fitted, x, design.fold)[0], np.empty((0, len(design.z)))
-    if draws:
-        learned_anew = fitting.refit(x, design, fitted.c, draws.weights, of_text=True)
-        again = out_of_fold(learned_anew, x, design.of_draws(len(draws)))[0]
-    return fitted.c[0, design.fold], s, again.astype(np.float32)
+    s = out_of_fold(fitted, x, design.fold)
+    if not len(weights):
+        return s
+    learned_anew = fitting.refit(x, design, fitted.c, weights, of_text=True)
+    return np.concatenate([s, out_of_fold(learned_anew, x, design.of_draws(len(weights)))[0]])
 
 
 def _rotated(gram: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:

@@ -16,7 +16,7 @@ import torch
 from anchorscope.passes.features import Features
 from anchorscope.probes.fitting import ARRAYS, Design, Fitted, ProbeSettings, out_of_fold
 from anchorscope.probes.probes import Probes
-from anchorscope.statistics.samples import mismatch, places, stood_for
+from anchorscope.statistics.samples import mismatch, stood_for
 from anchorscope.storage.files import read_arrays, write_arrays
 
 
@@ -37,16 +37,17 @@ class Stored:
     def design(self, answers: pd.DataFrame, settings: ProbeSettings, where: str) -> Design:
         """Return the folds of the probes, so that other models can be fitted in the same folds.
 
-        The design has the order of `ids`. The answers have the same samples, in any order. `where`
-        names the answers in error messages.
+        `answers` are those of the samples, see `activations.measured`. `where` names them in error
+        messages.
 
         Raises:
             AnchorscopeError: Probes and answers have different samples.
         """
-        rows = places(answers["id"], self.ids, where)
-        z = answers["label"].to_numpy(dtype=np.int64)[rows]
-        stands_for = stood_for(answers)[rows]
-        return Design(where, self.ids, z, self.fold, self.inner, settings, stands_for=stands_for)
+        if answers["id"].tolist() != self.ids.tolist():
+            what = f"{len(self.ids)} samples of the stored probes do not match the answers"
+            raise mismatch(what, where, "probes")
+        z = answers["label"].to_numpy(dtype=np.int64)
+        return Design(where, self.ids, z, self.fold, self.inner, stood_for(answers), settings)
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
         """Return scores s of `states`, float64 [layers, rows]: logits under the probes' prior.

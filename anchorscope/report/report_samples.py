@@ -5,18 +5,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
 from anchorscope.anchors import answer_anchors
 from anchorscope.config.settings import Config
 from anchorscope.curve.per_sample import per_sample
 from anchorscope.report.cell_summary import Summary
+from anchorscope.statistics.scores import Scores
 from anchorscope.storage.files import read_parquet
 
 LONGEST = 1200
 """Maximum number of characters of a text on the page."""
 MOST_GOLDS = 12
-COLUMNS = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s"]
 
 
 def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any]]:
@@ -32,8 +31,10 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any
     answering = config.answering(model)
     answers = read_parquet(f"{config.root}/answers/{answering}/{dataset}.parquet")
     prompts = read_parquet(f"{config.root}/prompts/{answering}/{dataset}.parquet").set_index("id")
-    scores = _scores(f"{config.root}/scores/{model}/{dataset}.parquet", summary["readout"])
-    table = per_sample(scores, answers)[["id", "label", "group", "p", "delta_p"]]
+    scores = Scores.read(f"{config.root}/scores/{model}/{dataset}.safetensors")
+    table = per_sample(scores, answers, [summary["readout"]])[
+        ["id", "label", "group", "p", "delta_p"]
+    ]
     predicted = np.where(table["p"] > 0.5, 1, -1)  # ΔP is about the class that is predicted clean
     table["p_knockout"] = table["p"] + predicted * table["delta_p"] / 100
     table = table.assign(model=model, dataset=dataset, predicts=summary["layer_predicts"])
@@ -69,17 +70,6 @@ def pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
     left_out = len(text) - len(beginning)
     ending = f" … ({left_out:,} more characters)" if left_out else ""
     return [*parts, beginning[at:] + ending]
-
-
-def _scores(path: str, readout: str) -> pd.DataFrame:
-    """Read only the scores that are shown, since the file often has many more rows."""
-    filters = [
-        ("readout", "==", readout),
-        ("probe", "==", "clean"),
-        ("condition", "in", ["clean", "knockout"]),
-        ("draw", "==", 0),
-    ]
-    return pq.read_table(path, columns=COLUMNS, filters=filters).to_pandas()
 
 
 def _texts(row: pd.Series, prompt: pd.Series) -> dict[str, Any]:

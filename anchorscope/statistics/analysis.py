@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.statistics import bands, intervals, samples, strength
-from anchorscope.statistics.bands import Draws, Means
+from anchorscope.statistics.bands import Means
 from anchorscope.statistics.intervals import ClusterDraws, Estimate
 from anchorscope.statistics.samples import Readout, stood_for
+from anchorscope.statistics.scores import Scores
 from anchorscope.statistics.strength import Gain, Predictions
 
 SHARE, POINTS = (0.0, 1.0), (-100.0, 100.0)
@@ -40,12 +41,9 @@ class Analysis:
     """One read-out of a cell, and the settings of its intervals."""
 
     readout: Readout
-    answers: pd.DataFrame  # the samples, see `samples.in_order`
+    answers: pd.DataFrame  # the samples, see `Scores.of`
     drawn: ClusterDraws
-    floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None if unknown
-    # scores of refitted probes and floors; if None, intervals hold probes and floors fixed
-    refits: Draws | None = None
-    before: Readout | None = None  # the read-out of the same site at the prompt's end, if measured
+    scores: Scores  # of all read-outs of the cell
     level: float = 0.95  # level of the intervals
     min_n: int = 20  # a row with fewer samples is `thin`
     min_clusters: int = 10  # a row with fewer clusters is `thin`
@@ -85,40 +83,38 @@ class Analysis:
 
         Both probes score each sample at the layer that its own fold chose for them.
         """
-        if self.before is None or self.before.name == self.readout.name:
+        before = self.before
+        if before is None:
             return None
-        both = [self.versions(one) for one in (self.readout, self.before)]
-        refits = min(map(len, both))
-        ours, theirs = (np.stack([one.own for one in of[:refits]]) for of in both)
+        both = [self.versions(one) for one in (self.readout, before)]
+        ours, theirs = (np.stack([one.own for one in of]) for of in both)
         of = Predictions(
-            ours[:, None], {self.before.name: theirs}, self.z, self.drawn, self.learned_from
+            ours[:, None], {before.name: theirs}, self.z, self.drawn, self.learned_from
         )
         return strength.margin(of.gains()[..., 0], [PROMPT_END], of, self.level)
 
-    @cached_property
+    @property
+    def before(self) -> Readout | None:
+        """The read-out of the same site at the prompt's end, if it is another and was measured."""
+        name = f"{self.readout.site}/prompt_end"
+        if name == self.readout.name or name not in self.scores.readouts:
+            return None
+        return self.scores.readout(name)
+
+    @property
     def learned_from(self) -> ClusterDraws | None:
         """The draws that probes were refitted to; None if there are none."""
-        return self.refits.learned_from(self.answers) if self.refits else None
+        return self.scores.learned_from
 
     def versions(self, readout: Readout, conditions: Collection[str] = ()) -> list[Readout]:
-        """Return the read-out, then a copy for each refit, see `Draws.refits`."""
-        if not self.refits:
-            return [readout]
-        return [readout, *self.refits.refits(readout, self.answers, conditions)]
+        """Return the read-out, then a copy for each refit, see `Scores.refits`."""
+        return [readout, *self.scores.refits(readout.name, conditions)]
 
     def _predictions(self, scores: Callable[[Readout], np.ndarray]) -> Predictions:
-        """Return the scores `scores(readout)` [layers, n], and those of the text models.
-
-        Refits are left out unless there are both, refitted probes and refitted text models.
-        """
-        fitted = {} if self.floors is None else strength.scores(self.floors, self.answers)
-        again = self.refits.of_floors(self.answers) if fitted and self.refits else {}
-        versions = self.versions(self.readout) if again else [self.readout]
-        of_refits = again if len(versions) > 1 else {}
-        texts = {name: np.stack([s, *of_refits.get(name, ())]) for name, s in fitted.items()}
+        """Return the scores `scores(readout)` [layers, n], and those of the text models."""
         return Predictions(
-            np.stack([scores(one) for one in versions]),
-            strength.applying(self.readout.position, texts),
+            np.stack([scores(one) for one in self.versions(self.readout)]),
+            strength.applying(self.readout.position, self.scores.floors),
             self.z,
             self.drawn,
             self.learned_from,
@@ -188,35 +184,25 @@ class Analysis:
 
 
 def analyses(
-    scores: pd.DataFrame,
-    answers: pd.DataFrame,
-    *,
-    draws: int = 1000,
-    seed: int = 0,
-    **settings: Any,
+    scores: Scores, answers: pd.DataFrame, *, draws: int = 1000, seed: int = 0, **settings: Any
 ) -> Iterator[Analysis]:
     """Yield the read-outs of a cell, one at a time to save memory.
 
-    The order of rows has no effect. The bootstrap draws subjects if they are known, else questions.
-    Answers need id, question and label; subject is optional. `settings` go into each `Analysis`.
+    The bootstrap draws subjects if they are known, else questions. Answers need id, question and
+    label; subject is optional. Answers without scores are left out. `settings` go into each
+    `Analysis`.
 
     Raises:
         AnchorscopeError: Scores and answers have different samples.
     """
-    ordered = samples.in_order(answers)
-    drawn = samples.bootstrap(ordered, draws, seed)
-    ends = scores["readout"].astype(str).str.endswith("/prompt_end")
-    clean = (scores["condition"] == "clean") & (scores["probe"] == "clean")
-    before = {one.site: one for one in samples.readouts(scores[ends & clean], ordered)}
-    for readout in samples.readouts(scores, ordered):
-        yield Analysis(readout, ordered, drawn, before=before.get(readout.site), **settings)
+    measured = scores.of(answers)
+    drawn = samples.bootstrap(measured, draws, seed)
+    for name in scores.readouts:
+        yield Analysis(scores.readout(name), measured, drawn, scores, **settings)
 
 
 def table(
-    make: Callable[[Analysis], pd.DataFrame],
-    scores: pd.DataFrame,
-    answers: pd.DataFrame,
-    **settings: Any,
+    make: Callable[[Analysis], pd.DataFrame], scores: Scores, answers: pd.DataFrame, **settings: Any
 ) -> pd.DataFrame:
     """Join the tables that `make` returns for the read-outs. `settings` go to `analyses`."""
     return stacked([make(one) for one in analyses(scores, answers, **settings)])
@@ -244,5 +230,4 @@ def _mean_of_ways(counts: np.ndarray) -> np.ndarray:
 
 def partner_places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
     """Return int64 [n]: the row number in `answers` of each sample's partner; -1 if it has none."""
-    ids = pd.Index(answers["id"].astype(str))
-    return ids.get_indexer(pd.Index(partners.astype(str)))
+    return pd.Index(answers["id"]).get_indexer(pd.Index(partners, dtype=object))

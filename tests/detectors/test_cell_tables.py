@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import scores_of
 from planted import READOUT, Planted
 
 from anchorscope.claims import keys
@@ -77,8 +78,9 @@ def test_what_a_detector_reads_is_what_crossing_says_of_it_alone(
     # each answer has a text of its own, so that pairs are independent
     varied = small.answers.assign(ea_text=[f"said {name}" for name in small.answers["id"]])
     row = reads.table(scores, varied, READOUT, BOOTSTRAP, 0).set_index("detector").loc["probe"]
-    mine = scores[scores["detector"] == "probe"].assign(layer=0, draw=0, probe="clean", fold=0)
-    (one,) = analyses(mine, varied, **BOOTSTRAP.model_dump())
+    mine = scores[scores["detector"] == "probe"].pivot(index="condition", columns="id", values="s")
+    made = scores_of({name: mine.loc[name] for name in ("clean", "crossed")}, list(mine))
+    (one,) = analyses(made, varied, **BOOTSTRAP.model_dump())
     made = crossing.tables(one)
     terms, claims = (
         made["crossing"].set_index("quantity"),

@@ -92,7 +92,7 @@ def test_a_long_experiment_may_measure_some_samples_only(
         return
     prompts = prompts_of(small.answers)
     cell = Cell(
-        small.loaded, small.answers, small.probes, READOUTS, small.headlines, prompts=prompts
+        small.loaded, small.answers, small.probes, READOUTS, small.scores.headlines, prompts=prompts
     )
     sampled = cell.sampled(10)
     assert len(sampled.samples) == 10 and {*sampled.samples} == {*cell.sampled(10).samples}
@@ -132,7 +132,7 @@ def test_nothing_depends_on_the_order_of_rows(
     table = of_cell(experiment, products, BOOTSTRAP)
     order = np.random.default_rng(0).permutation(len(rows))
     mixed = small.products(rows.iloc[order])
-    mixed = type(mixed)(mixed.scores, mixed.answers[::-1], mixed.rows, mixed.floors)
+    mixed = type(mixed)(mixed.scores, mixed.answers[::-1], mixed.rows)
     pd.testing.assert_frame_equal(of_cell(experiment, mixed, BOOTSTRAP), table)
 
 

@@ -13,7 +13,7 @@ from instrument import answers_table, cuts, planned
 from anchorscope.curve import controls, curve
 from anchorscope.passes import activations, planning
 from anchorscope.passes.interventions import CONTROLS, REGISTRY, TOKENS, Intervention, random_tokens
-from anchorscope.probes import fitting, scores
+from anchorscope.probes import fitting, scoring
 from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.statistics import analysis
 
@@ -63,14 +63,14 @@ def cell(tokenizer: Any) -> pd.DataFrame:
 
 
 def states(answers: pd.DataFrame, condition: str, draw: int) -> Any:
-    """Ids and clean states [2, n, 6] that know the label, which the cuts take away."""
+    """Rows and clean states [2, n, 6] that know the label, which the cuts take away."""
     import torch
 
     n = len(answers)
     x = np.random.default_rng(1).normal(size=(2, n, 6)) + 2.0 * answers["label"].to_numpy()[:, None]
     if condition == "first":
         x[:, ::2] *= -1
-    return answers["id"].tolist(), torch.as_tensor(x + 0.1 * draw, dtype=torch.float32)
+    return np.arange(n), torch.as_tensor(x + 0.1 * draw, dtype=torch.float32)
 
 
 def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
@@ -100,13 +100,12 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     measured = index.merge(answers, on="id")
     settings = ProbeSettings(folds=3, inner_folds=3, grid=[0.1])
     given = partial(states, measured), measured, READOUT, passed, settings
-    drawn = scores.drawn(measured, fitting.design(measured, settings))
-    table = score(*given, draws=drawn)
-    assert {"first", "first-random"} <= set(table["condition"])
-    assert f"{READOUT}/first-random/1" in drawn.scores
+    weights = scoring.drawn(measured, fitting.design(measured, settings))
+    scores = score(*given, weights=weights)
+    assert f"{READOUT}/first/0" in scores.probes and f"{READOUT}/first-random/1" in scores.probes
 
     made = {
-        made.__name__: analysis.table(made, table, measured, draws=20, refits=drawn)
+        made.__name__: analysis.table(made, scores, measured, draws=20)
         for made in (curve.curve, controls.contrasts)
     }
     curves, paired = made["curve"], made["contrasts"]
@@ -115,7 +114,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     assert set(paired["contrast"]) == {"first-first-random", "knockout-random"}
     mine = curves.query("condition == 'first' and anchor == 'all'")
     assert len(mine) and (mine["n_paired"] == (~few).sum()).all() and (mine["n_blocked"] == 2).all()
-    (one,) = analysis.analyses(table, measured, draws=20)
+    (one,) = analysis.analyses(scores, measured, draws=20)
     quiet = controls.controls(one)
     assert list(quiet) == list(controls.columns())
     assert quiet[["first_flip_share", "first-random_flip_share"]].notna().all(axis=None)

@@ -1,5 +1,6 @@
 """Pair terms by sample, signed towards the label of the sample's answer."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from handmade import scores_of
@@ -25,5 +26,5 @@ def test_a_pair_that_speaks_for_the_label_of_both_answers_is_above_0() -> None:
     wrong = -(CLEAN["c"] + CLEAN["d"] - CROSSED["c"] - CROSSED["d"]) / 4
     term = rows.set_index("id")["term"]
     assert term[IDS[:4]].tolist() == pytest.approx([right, right, -wrong, -wrong])
-    two_folds = scores.assign(fold=scores["id"].isin(["b", "c", "d", "f"]).astype(int))
+    two_folds = scores_of(s, IDS, fold=np.isin(IDS, ["b", "c", "d", "f"]).astype(int))
     assert {*per_sample(two_folds, answers)["id"]} == {"c", "d"}

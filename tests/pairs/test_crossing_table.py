@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import FLOORS, scores_of
+from handmade import FLOORS, joined, scores_of
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.claims.claim import NOT_MEASURED, TOO_FEW
@@ -15,7 +15,6 @@ from anchorscope.pairs import table
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY, Intervention
 from anchorscope.statistics import analysis
-from anchorscope.statistics.bands import Draws
 from anchorscope.statistics.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -77,9 +76,10 @@ def reading(
     return found
 
 
-def analysed(scores: Scores, given: pd.DataFrame, **settings: Any) -> analysis.Analysis:
-    rows = scores_of(scores, IDS, fold=FOLD, probe="clean")
-    (one,) = analysis.analyses(rows, given, **{"draws": 20} | settings)
+def analysed(
+    scores: Scores, given: pd.DataFrame, *, draws: int = 20, **more: Any
+) -> analysis.Analysis:
+    (one,) = analysis.analyses(scores_of(scores, IDS, fold=FOLD, **more), given, draws=draws)
     return one
 
 
@@ -155,11 +155,11 @@ def test_the_answer_adds_what_the_probe_at_the_prompts_end_does_not_know() -> No
     for known, verdict in ((0.2, "yes"), (1.0, "no")):
         noise = np.random.default_rng(3).normal(size=(3, N)) * (1 - known)
         before = {"clean": known * scores["clean"] + noise}
-        rows = [
-            scores_of(some, IDS, readout=name, fold=FOLD, probe="clean")
+        both = [
+            scores_of(some, IDS, readout=name, fold=FOLD)
             for some, name in ((scores, "mlp/final"), (before, "mlp/prompt_end"))
         ]
-        one, other = analysis.analyses(pd.concat(rows), given, draws=200)
+        one, other = analysis.analyses(joined(*both), given, draws=200)
         row = judged(table.tables(one)).loc["answer_adds"]
         expected = auc(one.readout.own, z) - auc(other.readout.own, z)
         assert row["estimate"] == pytest.approx(expected)
@@ -237,9 +237,7 @@ def test_each_pair_is_judged_at_the_layer_that_its_own_fold_chose() -> None:
     given, layer = answers().assign(question="?"), np.array([2, 0, 1, 1, 0])
     z = given["label"].to_numpy()
     scores = reading(z, truth=0.6, own=0.4, question=1.0, answer=1.0, through=0.7, kept=0.8)
-    rows = scores_of(scores, IDS, fold=FOLD, probe="clean")
-    chosen = layer[rows["fold"]] == rows["layer"]
-    (one,) = analysis.analyses(rows.assign(inner_auc=0.6 + 0.3 * chosen), given, draws=20)
+    one = analysed(scores, given, inner_auc=0.6 + 0.3 * (layer == np.arange(3)[:, None]))
     assert one.readout.layer_of_fold.tolist() == layer.tolist() and one.readout.headline == 1
     at_own = {name: s[layer[FOLD], np.arange(N)] for name, s in scores.items()}
     found, expected = table.tables(one)["claims"], tables(at_own, given)["claims"]
@@ -302,15 +300,11 @@ def test_partners_and_scores_must_be_of_the_same_samples(partner: str | None) ->
         tables(scores, given)
 
 
-def known(told: float) -> pd.DataFrame:
-    """Floors of which `text` knows so much of the label."""
-    random, given = np.random.default_rng(5), answers()
+def known(told: float) -> Scores:
+    """Scores of the floors, of which `text` knows so much of the label."""
+    random, z = np.random.default_rng(5), answers()["label"].to_numpy()
     by_name = dict.fromkeys(FLOORS, 0.0) | {"text": told}
-    frames = [
-        given[["id"]].assign(floor=name, s=size * (2 * given["label"] - 1) + random.normal(size=N))
-        for name, size in by_name.items()
-    ]
-    return pd.concat(frames)
+    return {name: size * (2 * z - 1) + random.normal(size=N) for name, size in by_name.items()}
 
 
 @pytest.mark.parametrize(
@@ -331,15 +325,9 @@ def test_the_signal_is_judged_against_what_is_hardest_to_beat_and_names_it(
     assert one.signal == (verdict == "yes") == (row["ci_low"] > 0)
 
 
-def test_without_refits_each_claim_has_the_verdict_or_reason_of_fixed_probes() -> None:
-    """`refits: 0` leaves draws without samples and scores."""
-    (scores, given), told = planted(truth=1.0, answer=1.0, kept=0.6), known(0.0)
-    none = Draws(IDS.astype(object), np.zeros((0, N), dtype=np.int64))
-    found, fixed = (
-        judged(table.tables(analysed(scores, given, floors=told, refits=refits)))
-        for refits in (none, None)
-    )
-    pd.testing.assert_frame_equal(found, fixed)
+def test_without_refits_each_claim_is_judged_by_fixed_probes() -> None:
+    scores, given = planted(truth=1.0, answer=1.0, kept=0.6)
+    found = judged(table.tables(analysed(scores, given, floors=known(0.0))))
     assert found["verdict"].tolist() == ["yes", NOT_MEASURED, "yes", "no", "yes"]
 
 

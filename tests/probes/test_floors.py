@@ -7,7 +7,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from anchorscope.probes import fitting, floors, scores
+from anchorscope.probes import fitting, floors, scoring
 from anchorscope.probes.fitting import ProbeSettings
 
 N = 240
@@ -15,6 +15,7 @@ SURNAMES = ["Lund", "Berg", "Holm", "Dahl", "Falk", "Moen"]
 WORDS = ["actor", "baker", "clerk", "diver"]
 LEADS = ["The answer is", "It is", "I think it was"]
 NOISE = 0.1
+NO_DRAWS = np.zeros((0, N), dtype=np.int64)
 
 
 def cell(follows: str) -> pd.DataFrame:
@@ -43,9 +44,8 @@ def cell(follows: str) -> pd.DataFrame:
 
 def aucs(answers: pd.DataFrame) -> dict[str, float]:
     settings = ProbeSettings(inner_folds=3, grid=[1e-3, 0.1, 10.0])
-    found = floors.floors(answers, fitting.design(answers, settings))
-    z = answers.set_index("id")["label"]
-    return {name: roc_auc_score(z[part["id"]], part["s"]) for name, part in found.groupby("floor")}
+    found = floors.floors(answers, fitting.design(answers, settings), NO_DRAWS)
+    return {name: roc_auc_score(answers["label"], s[0]) for name, s in found.items()}
 
 
 def words_in_order() -> pd.DataFrame:
@@ -95,16 +95,12 @@ def test_models_of_all_samples_and_of_draws_are_scikit_learns_at_balanced_classe
     """Published scoring has one penalty and no calibration."""
     answers = cell("surname")
     plan = fitting.design(answers, ProbeSettings(scoring="published", refits=2))
-    draws = scores.drawn(answers, plan)
-    found = floors.floors(answers, plan, draws)
-    own = found[found["floor"] == "question"]
-    assert list(found.columns) == list(floors.COLUMNS)
-    assert own["id"].tolist() == answers["id"].tolist()
-    assert np.array_equal(own["fold"], plan.fold)
+    drawn = scoring.drawn(answers, plan)
+    found = floors.floors(answers, plan, drawn)
+    assert list(found) == list(floors.FLOORS)
     x = features(answers["question"])
-    learned_from = [np.ones(N, dtype=int), *draws.weights]
-    of_draws = [own["s"].to_numpy(), *draws.floors["question"]]
-    for weights, s in zip(learned_from, of_draws, strict=True):
+    learned_from = [np.ones(N, dtype=int), *drawn]
+    for weights, s in zip(learned_from, found["question"], strict=True):
         for k in range(5):
             rows = np.flatnonzero(plan.fold != k)
             z, drawn = plan.z[rows], weights[rows]
@@ -129,16 +125,19 @@ def test_a_model_of_texts_is_scikit_learns_whatever_text_it_scores() -> None:
 def test_the_penalty_is_that_of_the_highest_auc_inside_the_training_fold() -> None:
     answers, grid = cell("surname"), [1e-4, 0.1, 10.0]
     plan = fitting.design(answers, ProbeSettings(inner_folds=3, grid=grid))
-    found = floors.floors(answers, plan)
-    c = found[found["floor"] == "question"].drop_duplicates("fold").set_index("fold")["c"]
+    (found,) = floors.floors(answers, plan, NO_DRAWS)["question"]
     x, z = features(answers["question"]), plan.z
     for k in range(5):
-        mean_auc = []
+        mean_auc, alike = [], []  # of each penalty
+        held, learned = plan.fold == k, plan.fold != k
         for penalty in grid:
-            s, aucs = np.zeros(N), []
+            aucs = []
             for i in range(3):
                 here, there = plan.inner[k] == i, (plan.inner[k] != i) & (plan.inner[k] >= 0)
                 s = exact(penalty).fit(x[there], z[there]).decision_function(x[here])
                 aucs.append(here.sum() * roc_auc_score(z[here], s))
             mean_auc.append(sum(aucs))
-        assert c[k] == grid[np.argmax(mean_auc)]
+            s = exact(penalty).fit(x[learned], z[learned]).decision_function(x[held])
+            alike.append(np.corrcoef(s, found[held])[0, 1])
+        assert max(alike) == pytest.approx(1, abs=1e-5), "but for the calibration"
+        assert np.argmax(alike) == np.argmax(mean_auc)

@@ -1,4 +1,4 @@
-"""Folds belong to ids: whoever takes them from a cell's probes gets them in any order of rows."""
+"""The samples of a cell have one order, whatever the order of the stored answers."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +10,9 @@ import pytest
 from instrument import answers_table
 
 from anchorscope.passes import activations
-from anchorscope.probes import fitting, floors, scores, stored
+from anchorscope.probes import fitting, stored
 from anchorscope.probes.fitting import ProbeSettings
+from anchorscope.statistics.scores import Scores
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.jobs import write_scores
@@ -19,7 +20,7 @@ from anchorscope.workflow.jobs import write_scores
 SETTINGS = ProbeSettings(folds=3, inner_folds=2, refits=2, grid=[0.1])
 CONDITIONS: dict[str, dict[str, int]] = {"knockout": {}, "random": {"draws": 1}}
 READOUTS = ["mlp/final"]
-NAMES = ("scores", "floors", "draws", "probes")
+NAMES = ("scores", "table", "probes")
 
 
 def cell(tokenizer: Any) -> pd.DataFrame:
@@ -60,24 +61,18 @@ def test_the_order_of_the_answers_changes_no_byte_of_what_is_fitted_to_a_cell(
     one, other = (written(tmp_path, str(n), of) for n, of in enumerate((answers, mixed(answers))))
     for product in NAMES:
         assert one[product].read_bytes() == other[product].read_bytes(), product
-    probes = stored.read(one["probes"])
-    fold = by_id(probes.ids, probes.fold)
-    for table in (read_parquet(one["scores"]), read_parquet(one["floors"])):
-        assert by_id(table["id"], table["fold"]) == fold
+    probes, scores = stored.read(one["probes"]), Scores.read(one["scores"])
+    fold, table = by_id(probes.ids, probes.fold), read_parquet(one["table"])
+    assert by_id(table["id"], table["fold"]) == fold == by_id(scores.ids, scores.fold)
 
 
-def test_stored_probes_give_their_folds_to_the_same_answers_in_any_order(byte_level: Any) -> None:
+def test_stored_probes_give_their_folds_to_their_own_answers_alone(byte_level: Any) -> None:
     answers = cell(byte_level)
     design = fitting.design(answers, SETTINGS)
     probes = stored.Stored.of(design, {})
-    given = probes.design(mixed(answers), SETTINGS, "here")
+    given = probes.design(answers, SETTINGS, "here")
     for name in ("ids", "z", "fold", "inner"):
         assert np.array_equal(getattr(given, name), getattr(design, name))
-    assert design.in_order(mixed(answers))["id"].tolist() == answers["id"].tolist()
     for others in (answers[1:], answers.assign(id="x" + answers["id"]), answers.iloc[[0] * 48]):
-        with pytest.raises(AnchorscopeError, match="do not match those of 48 samples"):
+        with pytest.raises(AnchorscopeError, match="48 samples of the stored probes do not match"):
             probes.design(others, SETTINGS, "here")
-    with pytest.raises(AnchorscopeError, match="do not match those of 48 samples"):
-        floors.floors(answers[1:], design)
-    with pytest.raises(AnchorscopeError, match="48 rows do not match those of 47 samples"):
-        scores.drawn(answers[1:], design)

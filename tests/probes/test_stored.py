@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from anchorscope.passes import activations
-from anchorscope.probes import fitting, scores, stored
+from anchorscope.probes import fitting, scoring, stored
 from anchorscope.probes.fitting import ProbeSettings
-from anchorscope.statistics.bands import Draws
 from anchorscope.storage.errors import AnchorscopeError
 
 PAGE = Path(__file__).parents[2] / "docs" / "products.md"
@@ -29,12 +28,12 @@ def example() -> str:
 
 
 @pytest.fixture
-def cell() -> tuple[pd.DataFrame, dict[tuple[str, str, int], tuple[list[str], torch.Tensor]]]:
-    """Answers, and read-out, condition, draw → ids and states.
+def cell() -> tuple[pd.DataFrame, dict[tuple[str, str, int], tuple[np.ndarray, torch.Tensor]]]:
+    """Answers, and read-out, condition, draw → rows and states.
 
     Means far off, one feature constant.
     """
-    ids = [f"i{number}" for number in range(N)]
+    ids = [f"i{number:02}" for number in range(N)]
     z = (np.random.default_rng(0).random(N) < 0.4).astype(int)
     columns = {"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None}
     draws, found = np.random.default_rng(1), {}
@@ -43,9 +42,9 @@ def cell() -> tuple[pd.DataFrame, dict[tuple[str, str, int], tuple[list[str], to
         x = draws.normal(size=(LAYERS, N, WIDTH)) + 0.8 * z[:, None]
         x[..., 2] = 0.0
         for number, key in enumerate([("clean", 0), *CONDITIONS]):
-            some = [4, 3, 0] if key[0] == "noop" else range(N)
+            some = np.array([0, 3, 4]) if key[0] == "noop" else np.arange(N)
             states = torch.as_tensor(x[:, some] + far - 0.3 * number, dtype=torch.float32)
-            found[(readout, *key)] = [ids[place] for place in some], states
+            found[(readout, *key)] = some, states
     return pd.DataFrame(columns), found
 
 
@@ -54,10 +53,10 @@ def scored(cell: Any, path: Path, **settings: Any) -> pd.DataFrame:
     answers, measured = cell
     chosen = ProbeSettings(folds=3, inner_folds=3, grid=[0.01, 1.0], **settings)
     design = fitting.design(answers, chosen)
-    draws = Draws(design.ids, np.zeros((0, N), dtype=np.int64))
-    scoring = scores.CellScores(lambda *key: measured[key], design, draws, READOUTS, CONDITIONS)
-    table = pd.concat(scoring.tables(), ignore_index=True)
-    stored.write(path, stored.Stored.of(design, scoring.fitted))
+    no_draws = np.zeros((0, N), dtype=np.int64)
+    one = scoring.Scoring(lambda *key: measured[key], design, no_draws, READOUTS, CONDITIONS)
+    table = pd.concat(one.run().tables(), ignore_index=True)
+    stored.write(path, stored.Stored.of(design, one.fitted))
     return table[table["probe"] == "clean"]
 
 
@@ -78,7 +77,8 @@ def test_scores_recomputed_from_the_stored_probes_are_the_tables(
         exec(code.replace("mlp/final", readout), shown)
         rows = table[(table["readout"] == readout) & (table["condition"] == condition)]
         rows = rows[rows["draw"] == draw]
-        ids, states = given
+        places, states = given
+        ids = cell[0]["id"][places].tolist()
         assert rows["id"].tolist() == ids * LAYERS
         for name in ("s", "p"):
             assert np.abs(shown[name].ravel() - rows[name].to_numpy()).max() <= 1e-5
@@ -92,7 +92,7 @@ def test_samples_and_read_outs_that_are_not_there_are_refused(cell: Any, tmp_pat
     with pytest.raises(AnchorscopeError, match="no stored probe scores sample stranger"):
         probes.logits(states[:, :1], "mlp/final", ["stranger"])
     with pytest.raises(AnchorscopeError, match="wanted: resid/final"):
-        probes.logits(states[:, :1], "resid/final", ["i0"])
+        probes.logits(states[:, :1], "resid/final", ["i00"])
     (tmp_path / "p").write_bytes(b"cut short")
     with pytest.raises(AnchorscopeError, match="cannot read the stored probes"):
         stored.read(tmp_path / "p")

@@ -21,6 +21,7 @@ from anchorscope.report import cell_summary, methods, report
 from anchorscope.statements import detection
 from anchorscope.statistics.analysis import analyses
 from anchorscope.statistics.intervals import auc
+from anchorscope.statistics.scores import Scores
 from anchorscope.storage.files import read_csv, read_parquet
 
 CELL = ("tiny-llama", "tiny-world")
@@ -73,7 +74,7 @@ def test_its_numbers_are_those_of_the_claims_and_of_the_scores_at_the_layers_of_
     claims = claims.assign(key=keys(claims)).set_index(["position", "key"])
     answers = read_parquet(root / f"answers/{model}/{dataset}.parquet")
     answers = activations.measured(answers, root / f"activations/{model}/{dataset}")
-    scored = read_parquet(root / f"scores/{model}/{dataset}.parquet")
+    scored = Scores.read(root / f"scores/{model}/{dataset}.safetensors")
     for one, row in zip(analyses(scored, answers), table.to_dict("records"), strict=True):
         assert row["position"] == one.readout.position
         assert row["auc"] == pytest.approx(auc(one.readout.own, one.z), abs=1e-6)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 import yaml
 from browser import driven, needs_browser
 from figure_tables import judged
+from handmade import scores_of
 from verdicts import TABLES, mixed, said_of
 
 from anchorscope.cell import tables
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.config.settings import Config
 from anchorscope.report import cell_summary, report, report_samples, run_facts
-from anchorscope.statistics import samples
+from anchorscope.statistics.scores import PER_SAMPLE, Scores
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import UNSURE, Counts
 from anchorscope.storage.files import read_csv, write_csv, write_json, write_parquet
@@ -93,8 +95,9 @@ def question(i: int) -> tuple[str, int, int]:
 def _cell(root: Path, model: str, dataset: str, *, signal: bool) -> None:
     rng = np.random.default_rng(len(model) + len(dataset) + 10 * signal)
     z = rng.integers(0, 2, SAMPLES)
-    found = {"scores": _scores(z, rng, signal), "answers": _answers(z), "prompts": _prompts()}
-    for stage, table in found.items():
+    (root / "scores" / model).mkdir(parents=True, exist_ok=True)
+    _scores(z, rng, signal).write(root / "scores" / model / f"{dataset}.safetensors")
+    for stage, table in {"answers": _answers(z), "prompts": _prompts()}.items():
         write_parquet(table, root / stage / model / f"{dataset}.parquet")
     for end, made in TABLES.items():
         table = made([(model, "")], [(dataset, "")], LAYERS).drop(columns=["model", "dataset"])
@@ -128,19 +131,15 @@ def _prompts() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _scores(z: np.ndarray, rng: np.random.Generator, signal: bool) -> pd.DataFrame:
-    i, rows = np.arange(SAMPLES), []
+def _scores(z: np.ndarray, rng: np.random.Generator, signal: bool) -> Scores:
+    i, by_layer = np.arange(SAMPLES), []
     for layer in range(LAYERS):
         strength = 1.2 * layer if signal else 0.0
         clean = strength * np.where(z == 1, 1.0, -1.0) + rng.normal(0, 1, SAMPLES)
         near = clean + rng.normal(0, 0.05, SAMPLES)
-        moved = {"clean": clean, "knockout": np.where(i % 3 == 0, -clean, near), "random": near}
-        for condition, s in moved.items():
-            frame = pd.DataFrame({"id": [f"row-{k:03}" for k in i], "s": s, "fold": i % 3})
-            rows.append(frame.assign(layer=layer, condition=condition))
-    found = pd.concat(rows, ignore_index=True)
-    fixed = {"readout": "mlp/final", "draw": 0, "probe": "clean"}
-    return found.assign(p=samples.sigmoid(found["s"].to_numpy()), inner_auc=0.8, **fixed)
+        by_layer.append((clean, np.where(i % 3 == 0, -clean, near), near))
+    found = dict(zip(("clean", "knockout", "random"), np.swapaxes(by_layer, 0, 1), strict=True))
+    return scores_of(found, [f"row-{k:03}" for k in i], fold=i % 3, inner_auc=0.8)
 
 
 WARNINGS = {"first": ["an incorrect <b>regex</b>"], "second": []}
@@ -199,15 +198,14 @@ def test_hostile_texts_are_text_and_come_back_whole(run: Config, page: Page) -> 
 def test_samples_carry_their_scores_at_the_headline_layer(run: Config) -> None:
     cell = cell_summary.summary(run, "first", "easy", figure="pair")
     rows = report_samples.of_cell(run, cell, cap=SAMPLES)
-    scores = pd.read_parquet(f"{run.root}/scores/first/easy.parquet")
-    s = scores[scores["layer"] == LAYERS - 1].set_index(["condition", "id"])["s"]
+    scores = Scores.read(f"{run.root}/scores/first/easy.safetensors")
+    s = {name: scores.probes[f"mlp/final/{name}/0"][0, -1] for name in ("clean", "knockout")}
     for row in rows:
-        name = row["id"]
-        i = int(name.removeprefix("row-"))
+        i = int(row["id"].removeprefix("row-"))
         assert "".join(row["question"]) == question(i)[0][3:-3]
         assert (row["question"][1], row["answer"][1]) == (HOSTILE[i % len(HOSTILE)], f"word{i % 7}")
-        assert row["p"] == pytest.approx(1 / (1 + np.exp(-s["clean", name])))
-        assert row["p_knockout"] == pytest.approx(1 / (1 + np.exp(-s["knockout", name])))
+        assert row["p"] == pytest.approx(1 / (1 + np.exp(-s["clean"][i])))
+        assert row["p_knockout"] == pytest.approx(1 / (1 + np.exp(-s["knockout"][i])))
         sign = 100 if row["p"] > 0.5 else -100
         assert row["delta_p"] == pytest.approx(sign * (row["p_knockout"] - row["p"]))
         assert row["group"] == ("A" if (row["p"] > 0.5) == (row["p_knockout"] > 0.5) else "Q")
@@ -217,9 +215,11 @@ def test_samples_carry_their_scores_at_the_headline_layer(run: Config) -> None:
 
 def test_an_answer_without_scores_is_not_shown(tmp_path: Path) -> None:
     run = finished(tmp_path / "results")
-    path = Path(run.root, "scores/first/easy.parquet")
-    scores = pd.read_parquet(path)
-    scores[scores["id"] != "row-001"].to_parquet(path)
+    path = Path(run.root, "scores/first/easy.safetensors")
+    scores, others = Scores.read(path), np.arange(SAMPLES) != 1
+    per_sample = {name: getattr(scores, name)[..., others] for name in ("ids", *PER_SAMPLE)}
+    probes = {key: s[..., others] for key, s in scores.probes.items()}
+    replace(scores, **per_sample, probes=probes).write(path)
     cell = cell_summary.summary(run, "first", "easy", figure="pair")
     shown = {row["id"] for row in report_samples.of_cell(run, cell, cap=SAMPLES)}
     assert len(shown) == SAMPLES - 1 and "row-001" not in shown

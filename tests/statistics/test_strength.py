@@ -5,14 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import scores_of
 from scipy import stats
-from sklearn.metrics import roc_auc_score
 
-from anchorscope.experiments.scored import headlines
 from anchorscope.statistics import samples, strength
 from anchorscope.statistics.analysis import Analysis
-from anchorscope.statistics.samples import Readout
-from anchorscope.storage.errors import AnchorscopeError
 
 N = 200
 RANDOM = np.random.default_rng(0)
@@ -26,26 +23,26 @@ def scores(told: float) -> np.ndarray:
     return told * (2 * Z - 1) + RANDOM.normal(size=N)
 
 
-def floors(**told: float) -> pd.DataFrame:
-    frames = [ANSWERS[["id"]].assign(floor=name, s=scores(t)) for name, t in told.items()]
-    return pd.concat(frames)
+Floors = dict[str, np.ndarray]
+
+
+def floors(**told: float) -> Floors:
+    return {name: scores(t)[None] for name, t in told.items()}
 
 
 def predictions(
-    s: np.ndarray, floors: pd.DataFrame | None = None, position: str = "final"
+    s: np.ndarray, floors: Floors | None = None, position: str = "final"
 ) -> strength.Predictions:
-    texts = {} if floors is None else strength.scores(floors, ANSWERS)
-    of_texts = {name: one[None] for name, one in strength.applying(position, texts).items()}
-    return strength.Predictions(s[None], of_texts, Z, DRAWN)
+    return strength.Predictions(s[None], strength.applying(position, floors or {}), Z, DRAWN)
 
 
 def found_of(
-    s: np.ndarray, floors: pd.DataFrame | None = None, position: str = "final"
+    s: np.ndarray, floors: Floors | None = None, position: str = "final"
 ) -> dict[str, np.ndarray]:
     return strength.by_layer(predictions(s, floors, position), 0.95)
 
 
-def gain_of(s: np.ndarray, floors: pd.DataFrame | None = None) -> strength.Gain:
+def gain_of(s: np.ndarray, floors: Floors | None = None) -> strength.Gain:
     return strength.over_text(predictions(s, floors), 0.95)
 
 
@@ -64,12 +61,12 @@ def test_a_probe_predicts_where_its_auc_is_surely_above_the_least_whatever_texts
 
 def test_a_text_model_below_one_half_counts_as_one_half() -> None:
     s = scores(0.9)[None]
-    turned, even = floors(text=-2.0), floors(text=0.0)
-    found, expected = found_of(s, turned), found_of(s, even.assign(s=0.0))
+    turned, even = floors(text=-2.0), {"text": np.zeros((1, N))}
+    found, expected = found_of(s, turned), found_of(s, even)
     assert found["floor_auc"] < 0.2
     for name in ("gain", "gain_low"):
         assert found[name] == pytest.approx(expected[name])
-    one, other = (gain_of(s, of).estimate for of in (turned, even.assign(s=0.0)))
+    one, other = (gain_of(s, of).estimate for of in (turned, even))
     assert (one.value, one.p) == pytest.approx((other.value, other.p))
 
 
@@ -77,7 +74,6 @@ def test_training_makes_a_gain_uncertain() -> None:
     """The interval is stretched by how much more the gain varies with models learned anew."""
     clean = np.stack([scores(0.9), scores(2.0)])
     of_text = floors(answer=0.0, text=0.4)
-    by_floor = strength.scores(of_text, ANSWERS)
     learned_from = samples.bootstrap(ANSWERS, 20, 1)
 
     def again(noise: float | None) -> strength.Predictions:
@@ -87,7 +83,7 @@ def test_training_makes_a_gain_uncertain() -> None:
             return fitted
         random = np.random.default_rng(2)
         told = random.normal(size=(20, 1, 1)) * noise * (2 * Z - 1)
-        texts = {name: np.tile(one, (21, 1)) for name, one in by_floor.items()}
+        texts = {name: np.tile(one, (21, 1)) for name, one in of_text.items()}
         s = np.stack([clean, *(clean + told)])
         return replace(fitted, s=s, texts=texts, learned_from=learned_from)
 
@@ -117,9 +113,7 @@ def test_the_margin_above_what_is_hardest_to_beat_has_students_interval_and_the_
     told: float, known: dict[str, float], hardest: str
 ) -> None:
     s, of_text = scores(told), {name: scores(one) for name, one in known.items()}
-    tables = [ANSWERS[["id"]].assign(floor=name, s=one) for name, one in of_text.items()]
-    table = pd.concat(tables) if tables else None
-    found = gain_of(s[None], table)
+    found = gain_of(s[None], {name: one[None] for name, one in of_text.items()})
     freedom = DRAWN.weights.shape[1] - 1
     margins = {"0.6": DRAWN.aucs(s[None], Z)[:, 0] - 0.6}
     for name, one in of_text.items():
@@ -136,11 +130,10 @@ def test_the_margin_above_what_is_hardest_to_beat_has_students_interval_and_the_
 
 
 def test_the_cell_has_a_signal_where_p_of_the_margin_is_below_what_the_level_leaves() -> None:
-    fold = np.zeros(N, dtype=np.int64)
     for told in (0.1, 0.3, 0.5, 1.0):
-        readout = Readout("mlp", "final", scores(told)[None], fold, np.array([0]), {}, None)
+        made = scores_of({"clean": scores(told)}, TEXTS["id"])
         for level in (0.5, 0.95):
-            found = Analysis(readout, ANSWERS, DRAWN, level=level)
+            found = Analysis(made.readout("mlp/final"), ANSWERS, DRAWN, made, level=level)
             estimate = found.over_text.estimate
             assert found.signal == (estimate.p < 1 - level) == (estimate.low > 0)
 
@@ -150,8 +143,6 @@ def test_before_the_answer_is_read_only_the_question_counts() -> None:
     told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)
     found = found_of(clean, told, "prompt_end")
     assert found["predicts"][0] and found["floor"][0] == "question"
-    with pytest.raises(AnchorscopeError, match="199 rows do not match those of 200 samples"):
-        found_of(clean, told[1:])
 
 
 def test_each_fold_chooses_the_deepest_layer_within_a_hundredth_of_its_best() -> None:
@@ -162,16 +153,8 @@ def test_each_fold_chooses_the_deepest_layer_within_a_hundredth_of_its_best() ->
 
 
 def test_the_scores_tell_which_layer_each_fold_chose() -> None:
-    fold = np.arange(N) % 2
-    at = {"id": np.tile(ANSWERS["id"], 2), "layer": np.repeat([0, 1], N), "fold": np.tile(fold, 2)}
-    fixed = {"readout": "mlp/final", "condition": "clean", "draw": 0, "probe": "clean"}
-    inner = np.r_[np.where(fold, 0.9, 0.6), np.full(N, 0.7)]
-    clean = pd.DataFrame(at | fixed | {"inner_auc": inner, "s": np.r_[scores(1.0), scores(1.0)]})
-    found = next(samples.readouts(clean, ANSWERS))
+    inner, clean = np.array([[0.6, 0.9], [0.7, 0.7]]), [scores(1.0), scores(1.0)]
+    made = scores_of({"clean": clean}, TEXTS["id"], fold=np.arange(N) % 2, inner_auc=inner)
+    found = made.readout("mlp/final")
     assert found.layer_of_fold.tolist() == [1, 0]
-    assert found.headline == 0 and headlines(clean, ANSWERS) == {"mlp/final": 0}
-    # without inner folds: by the samples outside each fold
-    bare = next(samples.readouts(clean.assign(inner_auc=np.nan), ANSWERS))
-    for k in (0, 1):
-        aucs = [roc_auc_score(Z[fold != k], s[fold != k]) for s in bare.clean]
-        assert bare.layer_of_fold[k] == samples.deepest_layer(np.array(aucs))
+    assert found.headline == 0 and made.headlines == {"mlp/final": 0}

@@ -37,9 +37,9 @@ def counted(model: Any, dies_at: int | None = None) -> Iterator[list[int]]:
 
 def check_states(folder: Path, other: Path, atol: float) -> None:
     for (condition, draw), readout in product(planning.conditions_of(CONDITIONS), READOUTS):
-        ids, stored = activations.read(folder, readout, condition, draw)
-        expected_ids, expected = activations.read(other, readout, condition, draw)
-        assert ids == expected_ids
+        rows, stored = activations.read(folder, readout, condition, draw)
+        expected_rows, expected = activations.read(other, readout, condition, draw)
+        assert rows.tolist() == expected_rows.tolist()
         torch.testing.assert_close(stored[:], expected[:], atol=atol, rtol=0)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import scores_of
 from sklearn.metrics import roc_auc_score
 
 from anchorscope.storage.errors import AnchorscopeError
@@ -33,8 +34,7 @@ class Cell:
         self.n = len(self.z)
         self.ids = np.array([f"i{number:03}" for number in range(self.n)])
         self.truth = self._truth()
-        s = self.random.normal(size=self.n)
-        self.floors = pd.DataFrame({"id": self.ids, "floor": "answer", "s": s})
+        self.of_text = self.random.normal(size=self.n)
         self.curve = pd.DataFrame(
             [
                 {"site": "mlp", "position": "final", "layer": k, "predicts": True}
@@ -74,19 +74,11 @@ class Cell:
         noisy = {one: mean + self.random.normal(size=mean.shape) for one, mean in means.items()}
         return {("clean", 0): clean} | noisy
 
-    def scores(self) -> pd.DataFrame:
-        parts = []
-        for (condition, draw), s in self.s.items():
-            columns = {"id": np.tile(self.ids, len(s)), "layer": np.arange(len(s)).repeat(self.n)}
-            part = pd.DataFrame(columns | {"s": s.ravel(), "p": 1 / (1 + np.exp(-s.ravel()))})
-            parts.append(part.assign(condition=condition, draw=draw))
-        found = pd.concat(parts, ignore_index=True)
-        return found.assign(readout="mlp/final", probe="clean", fold=0)
-
     def table(self) -> pd.DataFrame:
-        given = [self.truth, self.answers, self.curve, self.crossing, self.floors]
+        scores = scores_of(self.s, list(self.ids), floors={"answer": self.of_text})
+        given = [self.truth, self.answers, self.curve, self.crossing]
         fixed = {"model": "m", "dataset": "d", "seed": 7}
-        return calibration.cell(self.scores(), *given, fixed=fixed, draws=20)
+        return calibration.cell(scores, *given, fixed=fixed, draws=20)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +97,7 @@ def samples_of(cell: Cell, layer: int) -> pd.DataFrame:
     clean, cut = s["clean", 0], s["knockout", 0]
     moved = 1 / (1 + np.exp(-cut)) - 1 / (1 + np.exp(-clean))
     random = np.mean([(s["random", draw] > 0) != (clean > 0) for draw in (0, 1)], axis=0)
-    found = {"z": cell.z, "s": clean, "answer": cell.floors["s"], "random": random}
+    found = {"z": cell.z, "s": clean, "answer": cell.of_text, "random": random}
     found |= {"delta_p": 100 * np.sign(clean) * moved, "flip": (clean > 0) != (cut > 0)}
     return cell.truth.assign(**found)
 
@@ -166,10 +158,10 @@ def test_the_order_of_the_tables_does_not_matter_and_other_samples_are_named(
     cell: Cell, table: pd.DataFrame
 ) -> None:
     turned = Cell()
-    for name in ("truth", "floors", "answers"):
+    for name in ("truth", "answers"):
         setattr(turned, name, getattr(turned, name).iloc[::-1])
     again = turned.table()
     pd.testing.assert_frame_equal(again, table)
     turned.truth = turned.truth[1:]
-    with pytest.raises(AnchorscopeError, match="79 rows do not match those of 80 samples"):
+    with pytest.raises(AnchorscopeError, match="80 samples do not match 79 answers"):
         turned.table()

@@ -6,14 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from anchorscope.models import answers
 from anchorscope.models.loading import files
 from anchorscope.questions import prompts, questions
-from anchorscope.statistics import samples
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -42,20 +40,6 @@ def test_prompts_and_questions_that_do_not_belong_together_are_refused_before_an
         with pytest.raises(AnchorscopeError, match=said) as caught:
             answers._joined(*pair)
         assert "id " in str(caught.value.where)
-
-
-@pytest.mark.parametrize("value", [np.nan, -np.inf])
-def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value):
-    table = pd.DataFrame({"id": list("abcd"), "label": [0, 1, 0, 1]})
-    fixed = {"readout": "mlp/final", "probe": "clean", "fold": 0}
-    fixed |= {"condition": "clean", "draw": 0, "s": 0.5}
-    layers = [table[["id"]].assign(layer=layer, **fixed) for layer in range(2)]
-    scores = pd.concat(layers, ignore_index=True)
-    assert len(list(samples.readouts(scores, table))) == 1
-    scores.loc[6, "s"] = value
-    with pytest.raises(AnchorscopeError, match="not finite") as caught:
-        list(samples.readouts(scores, table))
-    assert "layer 1" in str(caught.value.where) and "id c" in str(caught.value.where)
 
 
 def product(path: Path, identity: str, *inputs: Path, settings: Any = None, **facts: Any) -> Path:
@@ -168,26 +152,6 @@ def test_an_error_is_one_message_that_names_the_job_and_a_bug_keeps_its_tracebac
     for text in ((tmp_path / "log").read_text(encoding="utf-8"), capsys.readouterr().err):
         assert said in text and "rule scores, model m, dataset d" in text
         assert ("Traceback" in text) == (code == 2)
-
-
-def scored() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Answers and their text baseline."""
-    ids = [f"id {n}" for n in range(6)]
-    said = pd.DataFrame({"id": ids, "label": [0, 1] * 3, "dropped": None})
-    return said, pd.DataFrame({"id": ids[::-1], "s": np.arange(6.0)[::-1]})
-
-
-def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not_one():
-    said, text = scored()
-    assert samples.aligned(text, said, "s", "text").tolist() == [0, 1, 2, 3, 4, 5]
-    twice = text.assign(id=["id 5", "id 5", *text["id"][2:]])
-    for wrong in (pd.concat([text, text[:1]]), text[1:], twice):
-        with pytest.raises(AnchorscopeError, match="do not match those of 6 samples"):
-            samples.aligned(wrong, said, "s", "text")
-    text["s"] = text["s"].where(text["id"] != "id 2", np.nan)
-    with pytest.raises(AnchorscopeError, match="not finite") as caught:
-        samples.aligned(text, said, "s", "t")
-    assert "id 2" in str(caught.value.where)
 
 
 def test_a_checkpoint_that_changes_during_a_run_is_refused(checkpoint, tmp_path):

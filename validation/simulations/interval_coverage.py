@@ -15,6 +15,7 @@ the answer, and noise. Each effect named in `STRENGTHS` is encoded in a directio
 import argparse
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,10 @@ import torch
 from anchorscope.curve.controls import contrasts
 from anchorscope.curve.curve import curve
 from anchorscope.pairs import table as crossing
-from anchorscope.probes import fitting, scores
+from anchorscope.probes import fitting, scoring
 from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.statistics import analysis
-from anchorscope.statistics.bands import Draws
+from anchorscope.statistics.scores import Scores
 
 WIDTH = 16
 STRENGTH, COMMON = 1.2, 0.4
@@ -73,17 +74,24 @@ def _asked(z: np.ndarray) -> pd.DataFrame:
 
 
 def _scored(
-    answers: pd.DataFrame, states: Mapping[scores.Condition, np.ndarray], probe: dict[str, Any]
-) -> tuple[pd.DataFrame, Draws]:
-    """Return the scores of a world under each condition, and those of the refitted probes."""
-    ids, design = answers["id"].tolist(), fitting.design(answers, ProbeSettings(**probe))
-    drawn = scores.drawn(answers, design)
+    answers: pd.DataFrame, states: Mapping[scoring.Condition, np.ndarray], probe: dict[str, Any]
+) -> Scores:
+    """Return the scores of a world under each condition."""
+    rows, design = np.arange(len(answers)), fitting.design(answers, ProbeSettings(**probe))
+    weights = scoring.drawn(answers, design)
 
-    def read(_: str, *condition: Any) -> tuple[list[str], torch.Tensor]:
-        return ids, torch.as_tensor(states[condition][None]).float()
+    def read(_: str, *condition: Any) -> tuple[np.ndarray, torch.Tensor]:
+        return rows, torch.as_tensor(states[condition][None]).float()
 
-    scoring = scores.CellScores(read, design, drawn, ["mlp/final"], list(states))
-    return pd.concat(scoring.tables(), ignore_index=True), drawn
+    return scoring.Scoring(read, design, weights, ["mlp/final"], list(states)).run()
+
+
+def fixed(scores: Scores) -> Scores:
+    """Return the scores without those of refits, so that intervals hold the models fixed."""
+    probes, floors = (
+        {name: s[:1] for name, s in of.items()} for of in (scores.probes, scores.floors)
+    )
+    return replace(scores, weights=scores.weights[:0], probes=probes, floors=floors)
 
 
 def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.DataFrame:
@@ -92,16 +100,17 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
     `probe` holds the settings of the probes, `times` is the number of bootstrap draws.
     """
     answers, features = pathways(n, seed)
-    scored, drawn = _scored(answers, features, probe)
+    scored = _scored(answers, features, probe)
     records = []
-    for name, refits in (("fixed", None), ("refitted", drawn)):
-        given: dict[str, Any] = {"refits": refits, "draws": times, "seed": seed}
-        found = analysis.table(curve, scored[scored["condition"] != "random"], answers, **given)
+    for name, scores in (("fixed", fixed(scored)), ("refitted", scored)):
+        given: dict[str, Any] = {"draws": times, "seed": seed}
+        cut = {key: s for key, s in scores.probes.items() if "/random/" not in key}
+        found = analysis.table(curve, replace(scores, probes=cut), answers, **given)
         rows = found.set_index("anchor")
         for quantity, (anchor, column, ends) in CURVE.items():
             values = rows.loc[anchor, [column, f"{ends}_low", f"{ends}_high"]]
             records.append((quantity, name, *values))
-        paired = analysis.table(contrasts, scored, answers, **given).set_index("quantity")
+        paired = analysis.table(contrasts, scores, answers, **given).set_index("quantity")
         for quantity, column in CONTRASTS.items():
             records.append((quantity, name, *paired.loc[column, ENDS]))
     return pd.DataFrame(records, columns=COLUMNS)
@@ -147,11 +156,11 @@ def pairs(n: int, seed: int, probe: dict[str, Any]) -> pd.DataFrame:
     answers, states = crossed_pairs(n, seed)
     # two subjects in a pair share a fold
     learned = answers.assign(subject=[f"p{i // 4}" for i in range(n)])
-    scored, drawn = _scored(learned, states, probe)
+    scored = _scored(learned, states, probe)
     records = []
-    for name, refits in (("fixed", None), ("refitted", drawn)):
+    for name, scores in (("fixed", fixed(scored)), ("refitted", scored)):
         table = analysis.table(
-            lambda one: crossing.tables(one)["crossing"], scored, answers, refits=refits, draws=2
+            lambda one: crossing.tables(one)["crossing"], scores, answers, draws=2
         )
         rows = table.set_index("quantity")
         records += [(quantity, name, *rows.loc[quantity, ENDS]) for quantity in PAIRS]

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.probes import fitting, floors, scores
+from anchorscope.probes import fitting, floors, scoring
 from anchorscope.statistics import intervals, power, samples, strength
 
 TELLING, OTHER, WIDTH = 60, 30, 48
@@ -110,22 +110,21 @@ def evidence(
     Each sample is scored at the layer that its outer fold chose.
     """
     design = fitting.design(answers, fitting.ProbeSettings(seed=seed, **PROBE))
-    again = scores.drawn(answers, design)
+    weights = scoring.drawn(answers, design)
     x = torch.as_tensor(states, dtype=torch.float32)
     probes = fitting.fit(x, design)
     layer = samples.layer_of_fold(probes.inner_auc)
     used, place = np.unique(layer, return_inverse=True)
     fold, number = design.fold, np.arange(len(design.z))
     s = fitting.out_of_fold(probes, x, fold)[layer[fold], number]
-    anew = fitting.refit(x[used], design, probes.c[used], again.weights)
-    of_draws = fitting.out_of_fold(anew, x[used], design.of_draws(len(again)))
-    _, of_text, text_again = floors.learn(texts @ texts.T, design, again)
+    anew = fitting.refit(x[used], design, probes.c[used], weights)
+    of_draws = fitting.out_of_fold(anew, x[used], design.of_draws(len(weights)))
     return strength.Predictions(
         np.stack([s, *of_draws[place.ravel()[fold], :, number].T])[:, None],
-        {"text": np.stack([of_text, *text_again])},
+        {"text": floors.learn(texts @ texts.T, design, weights)},
         design.z,
         samples.bootstrap(answers, draws, seed),
-        intervals.ClusterDraws(number, again.weights.astype(np.float64)),
+        intervals.ClusterDraws(number, weights.astype(np.float64)),
     )
 
 

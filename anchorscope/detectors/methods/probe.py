@@ -74,10 +74,11 @@ def design(train: Training) -> Design:
     calibrated = {"scoring": "calibrated", "prior": "natural"}
     return Design(
         where="the training answers",
-        ids=train.samples.answers["id"].astype(str).to_numpy(dtype=object),
+        ids=train.samples.answers["id"].to_numpy(dtype=object),
         z=train.label,
         fold=np.full(len(train), -1),
         inner=train.inner[None],
+        stands_for=np.ones(len(train)),
         settings=train.settings.model_copy(update=calibrated),
     )
 

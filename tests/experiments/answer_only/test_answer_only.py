@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import MeanProbes, floors, labelled, long, main_run
+from handmade import MeanProbes, labelled, long, main_run
 from instrument import TOKENIZER, outputs
 from small_cell import answers_of, prompts_of
 
@@ -66,8 +66,8 @@ def by_hand(alone: dict[str, float] = ALONE) -> pd.DataFrame:
     parts = [long("clean", CLEAN, n_tokens=np.nan)]
     parts += [long("answer-only", alone, n_tokens=3.0), long("question", QUESTION, n_tokens=3.0)]
     # Text tells as much as the probe, which predicts all the same.
-    answers, floor = labelled(IDS, [0, 0, 0, 1]), floors(CLEAN)
-    products = Products(main_run(CLEAN, CUT), answers, pd.concat(parts), floors=floor)
+    scores, answers = main_run(CLEAN, CUT, CLEAN), labelled(IDS, [0, 0, 0, 1])
+    products = Products(scores, answers, pd.concat(parts))
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import MeanProbes, floors, labelled, long, main_run
+from handmade import MeanProbes, labelled, long, main_run
 from small_cell import answers_of, prompts_of
 
 from anchorscope.config.settings import Bootstrap
@@ -28,8 +28,7 @@ def by_hand() -> pd.DataFrame:
     clean = long("clean", CLEAN, n_tokens=np.nan, unknown=UNKNOWN)
     rows = pd.concat([clean, long("random", RANDOM, n_tokens=1.0)])
     answers = labelled(IDS, [0, 0, 0, 1, 1, 1])
-    text = floors(dict.fromkeys(IDS, 0.0))
-    products = Products(main_run(CLEAN, CUT), answers, rows, floors=text)
+    products = Products(main_run(CLEAN, CUT, dict.fromkeys(IDS, 0.0)), answers, rows)
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH
-from handmade import drawn, labelled
+from handmade import drawn, labelled, scores_of
 from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
@@ -163,7 +163,7 @@ def made() -> Products:
     One A flows as Q does.
     """
     q = np.arange(N) < N // 4
-    frames, main = [], []
+    frames = []
     for layer in range(2):
         base = pd.DataFrame({"id": IDS, "readout": "mlp/final", "layer": layer, "draw": 0})
         label = np.arange(N) % 2
@@ -173,12 +173,12 @@ def made() -> Products:
         exact.loc[N - 1, "flow"] = 2.0 + layer
         random = exact.assign(condition=RANDOM.name, flow=0.5)
         frames += [clean, exact, random, random.assign(draw=1, flow=1.5)]
-        scores = {"probe": "clean", "fold": np.arange(N) % 2, "inner_auc": 0.5 + 0.2 * layer}
-        main += [clean.assign(**scores)]
-        main += [clean.assign(**scores, condition="knockout", s=np.where(q, -1, 1) * clean["s"])]
+    called = np.where(label, 2.0, -2.0)
+    s = {"clean": [called] * 2, "knockout": [np.where(q, -1, 1) * called] * 2}
+    scores = scores_of(s, IDS, fold=np.arange(N) % 2, inner_auc=[[0.5, 0.5], [0.7, 0.7]])
     answers = labelled(IDS, label, eq_tokens=[[3, 4]] * N)
     rows = pd.concat(frames, ignore_index=True).assign(loss="logit")
-    return Products(pd.concat(main, ignore_index=True), answers, rows)
+    return Products(scores, answers, rows)
 
 
 def only(table: pd.DataFrame, **where: Any) -> pd.Series:

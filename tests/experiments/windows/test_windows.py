@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from conftest import CORPUS, LAYERS
-from handmade import MeanProbes, labelled, scores_of
+from handmade import MeanProbes, labelled, rows_of, scores_of
 from hypothesis import given, strategies as st
 from instrument import answers_table
 
@@ -70,22 +70,25 @@ FLIPPED = {(0, 0): "ab", (0, 1): "abc", (1, 1): "d"}
 
 
 def long(condition: str, number: int | None, flipped: dict[int, str]) -> pd.DataFrame:
-    s = [[1.0 if id_ in flipped.get(layer, "") else -1.0 for id_ in IDS] for layer in (0, 1)]
     facts = dict.fromkeys(("first", "last", "centre"), number)
-    return scores_of({condition: s}, IDS, n_tokens=None if number is None else 1.0, **facts)
+    n_tokens = None if number is None else 1.0
+    return rows_of(condition, signs(flipped), IDS, n_tokens=n_tokens, **facts)
+
+
+def signs(flipped: dict[int, str]) -> list[list[float]]:
+    """Scores [layers, n]: 1 for the samples whose prediction flips, else -1."""
+    return [[1.0 if id_ in flipped.get(layer, "") else -1.0 for id_ in IDS] for layer in (0, 1)]
 
 
 def by_hand() -> pd.DataFrame:
-    scores = pd.concat([long("clean", None, {}), long("knockout", None, {0: "ab", 1: "abc"})])
+    scores = scores_of({"clean": signs({}), "knockout": signs({0: "ab", 1: "abc"})}, IDS)
     parts = [long("clean", None, {})]
     for number in (0, 1):
         flipped = {layer: ids for (window, layer), ids in FLIPPED.items() if window == number}
         parts += [long(WINDOWS[number].name, number, flipped)]
         parts += [long(CONTROLS[number].name, number, {1: "a"} if number == 0 else {})]
     answers = labelled(IDS, [0, 0, 1, 1])
-    products = Products(
-        scores.assign(probe="clean", fold=0, inner_auc=np.nan), answers, pd.concat(parts)
-    )
+    products = Products(scores, answers, pd.concat(parts))
     return of_cell(EXPERIMENT, products, Bootstrap(draws=50, min_n=1, min_clusters=1))
 
 

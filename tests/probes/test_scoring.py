@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from handmade import score
+from handmade import score, table
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.probes import fitting, platt, scores
+from anchorscope.probes import fitting, platt, scoring
 from anchorscope.probes.fitting import ProbeSettings
-from anchorscope.statistics import bands, samples, strength
+from anchorscope.statistics import samples, strength
+from anchorscope.statistics.scores import Scores
 from anchorscope.storage.errors import AnchorscopeError
 
 N, WIDTH = 200, 6
@@ -29,7 +30,7 @@ def cell(share: float = 0.5, strength: float = 0.8) -> tuple[pd.DataFrame, torch
     z = (random.random(N) < share).astype(int)
     x = random.normal(size=(2, N, WIDTH))
     x[1, :, :3] += strength * z[:, None]
-    ids, subjects = ([f"{kind}{i}" for i in numbers] for kind, numbers in NAMES.items())
+    ids, subjects = ([f"{kind}{i:03}" for i in numbers] for kind, numbers in NAMES.items())
     answers = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
     return answers.assign(dropped=None), torch.as_tensor(x, dtype=torch.float32)
 
@@ -37,11 +38,9 @@ def cell(share: float = 0.5, strength: float = 0.8) -> tuple[pd.DataFrame, torch
 def source(answers: pd.DataFrame, x: torch.Tensor) -> Callable[[str, int], Any]:
     """Clean activations; `knockout` takes the signal away; `noop` measures five samples."""
 
-    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
-        ids = answers["id"].tolist()
-        if condition == "noop":
-            return ids[4::-1], x[:, [4, 3, 2, 1, 0]]
-        return ids, x - 2.0 * (condition == "knockout")
+    def read(condition: str, draw: int) -> tuple[np.ndarray, torch.Tensor]:
+        rows = np.arange(5 if condition == "noop" else len(answers))
+        return rows, x[:, rows] - 2.0 * (condition == "knockout")
 
     return read
 
@@ -53,7 +52,8 @@ def scored(
     **more: Any,
 ) -> pd.DataFrame:
     answers, x = cell()
-    return score(read or source(answers, x), answers, "mlp/final", conditions, settings, **more)
+    given = read or source(answers, x), answers, "mlp/final", conditions, settings
+    return table(score(*given, **more))
 
 
 def part(table: pd.DataFrame, condition: str, probe: str = "clean") -> pd.DataFrame:
@@ -101,22 +101,22 @@ def test_after_a_tenth_of_the_work_the_time_left_is_right_within_a_factor_of_two
     # Processor time is measured, so a busy machine does not matter.
     monkeypatch.setattr("tqdm.std.time", time.process_time)
     seen: list[tuple[float, float]] = []  # the share of the work that is done, and its seconds
-    update = scores.Progress.update
+    update = scoring.Progress.update
 
-    def watched(self: scores.Progress, n: float | None = 1) -> bool | None:
+    def watched(self: scoring.Progress, n: float | None = 1) -> bool | None:
         done = update(self, n)
         seen.append((self.n / self.total, self.seconds))
         return done
 
-    monkeypatch.setattr(scores.Progress, "update", watched)
+    monkeypatch.setattr(scoring.Progress, "update", watched)
     answers, _ = cell()
     x = torch.randn((6, N, 96), generator=torch.Generator().manual_seed(0))
     design = fitting.design(answers, ProbeSettings(seed=1))
     conditions = [("knockout", 0), *(("random", draw) for draw in range(8))]
-    read: Any = lambda *_: (answers["id"].tolist(), x)  # noqa: E731
+    read: Any = lambda *_: (np.arange(N), x)  # noqa: E731
     readouts = ["mlp/final", "resid/final"]
-    draws = scores.drawn(answers, design)
-    assert list(scores.CellScores(read, design, draws, readouts, conditions).tables())
+    weights = scoring.drawn(answers, design)
+    assert scoring.Scoring(read, design, weights, readouts, conditions).run().readouts == readouts
     assert seen[-1][0] == 1
     assert all(0.5 < seconds / done / seen[-1][1] < 2 for done, seconds in seen if done >= 0.1)
 
@@ -135,19 +135,18 @@ def test_calibration_is_a_logistic_regression_on_platts_targets() -> None:
     assert offset[0] == pytest.approx(model.intercept_[0], abs=1e-4)
 
 
-@pytest.mark.parametrize("scoring", ["calibrated", "published"])
+@pytest.mark.parametrize("kind", ["calibrated", "published"])
 def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_folds(
-    scoring: Literal["calibrated", "published"],
+    kind: Literal["calibrated", "published"],
 ) -> None:
     answers, x = cell(strength=1.5)
-    settings = ProbeSettings(grid=[0.1], folds=3, inner_folds=3, refits=2, scoring=scoring)
-    made = scores.drawn(answers, fitting.design(answers, settings))
-    conditions = [("knockout", 0), ("noop", 0)]
-    read = source(answers, x)
-    table = score(read, answers, "mlp/final", conditions, settings, draws=made)
+    settings = ProbeSettings(grid=[0.1], folds=3, inner_folds=3, refits=2, scoring=kind)
+    weights = scoring.drawn(answers, fitting.design(answers, settings))
+    given = source(answers, x), answers, "mlp/final", [("knockout", 0), ("noop", 0)], settings
+    made = score(*given, weights=weights)
     plan = fitting.design(answers, settings)
     fitted = fitting.fit(x, plan)
-    for number, drawn in enumerate(made.weights):
+    for number, drawn in enumerate(weights, start=1):
         rows = np.repeat(np.arange(N), drawn)
         alone = np.full((3, len(rows)), -1)
         repeated = replace(plan, z=plan.z[rows], fold=plan.fold[rows], inner=alone)
@@ -157,48 +156,46 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
         for k in range(3):
             here, others = plan.fold == k, plan.fold[rows] != k
             slope, offset = np.ones(2), np.zeros(2)
-            if scoring == "calibrated":
+            if kind == "calibrated":
                 slope, offset = platt.calibrate(logits[:, rows[others]], plan.z[rows[others]])
             for name, told in (("clean", logits), ("knockout", moved)):
                 expected = slope[:, None] * told[:, here] + offset[:, None] - raw.shift[:, k, None]
-                found = made.scores[f"mlp/final/{name}/0"][number][:, here]
+                found = made.probes[f"mlp/final/{name}/0"][number][:, here]
                 assert np.allclose(found, expected, atol=0.02), (name, k)
-    without = score(read, answers, "mlp/final", conditions, settings)
-    pd.testing.assert_frame_equal(table, without)
-    unmeasured = np.isnan(made.scores["mlp/final/noop/0"])
+    pd.testing.assert_frame_equal(table(made), table(score(*given)))
+    unmeasured = np.isnan(made.probes["mlp/final/noop/0"])
     assert unmeasured[..., 5:].all() and not unmeasured[..., :5].any()
 
 
-def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCaptureFixture) -> None:
+def test_draws_are_of_clusters(caplog: pytest.LogCaptureFixture) -> None:
     answers, _ = cell()
     settings = ProbeSettings(folds=3, inner_folds=3)
     design = fitting.design(answers, settings)
-    found = scores.drawn(answers, design)
-    assert found.weights.shape == (20, N) and (found.weights.sum(1) == N).all()
-    assert (found.weights[:, ::2] == found.weights[:, 1::2]).all(), "two samples a subject"
-    back = scores.drawn(answers[::-1], design)
-    assert (back.weights == found.weights).all() and (back.ids == design.ids).all()
+    found = scoring.drawn(answers, design)
+    assert found.shape == (20, N) and (found.sum(1) == N).all()
+    assert (found[:, ::2] == found[:, 1::2]).all(), "two samples a subject"
     # Six subjects are wrong, two in each fold: some draws leave a fold without any.
-    rare = answers["subject"].isin([f"s{i}" for i in range(0, 60, 10)]).astype(int)
+    rare = answers["subject"].isin([f"s{i:03}" for i in range(0, 60, 10)]).astype(int)
     more = settings.model_copy(update={"refits": 40})
-    few = scores.drawn(answers, fitting.design(answers.assign(label=rare), more))
+    few = scoring.drawn(answers, fitting.design(answers.assign(label=rare), more))
     assert 0 < len(few) < 40
     assert f"{40 - len(few)} of 40 draws dropped: a fold has one class" in caplog.text
 
 
-def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:
-    answers, _ = cell()
-    settings, path = ProbeSettings(grid=[0.1], folds=3, inner_folds=3, refits=2), tmp_path / "draws"
-    made = scores.drawn(answers, fitting.design(answers, settings))
-    table = scored(settings, [("noop", 0)], draws=made)
-    made.write(path)
-    back = bands.Draws.read(path)
-    assert back.ids.tolist() == made.ids.tolist() and (back.weights == made.weights).all()
-    for key, s in made.scores.items():
-        assert np.array_equal(s, back.scores[key], equal_nan=True)
-    readout = next(samples.readouts(table, samples.in_order(answers)))
-    with pytest.raises(AnchorscopeError, match="200 rows do not match those of 200 samples"):
-        back.refits(readout, samples.in_order(answers.assign(id="x" + answers["id"])), ["noop"])
+def test_scores_come_back_from_their_file(tmp_path: Path) -> None:
+    answers, x = cell()
+    settings = ProbeSettings(grid=[0.1], folds=3, inner_folds=3, refits=2)
+    weights = scoring.drawn(answers, fitting.design(answers, settings))
+    readout = "resid/prompt_end"
+    made = score(source(answers, x), answers, readout, [("noop", 0)], settings, weights=weights)
+    made.floors.update(text=np.zeros((3, N)), answer=np.ones((3, N)))
+    made.write(tmp_path / "scores")
+    back = Scores.read(tmp_path / "scores")
+    for name, value in vars(made).items():
+        other = getattr(back, name)
+        for key in value if isinstance(value, dict) else [None]:
+            one, same = (value, other) if key is None else (value[key], other[key])
+            assert np.array_equal(one, same, equal_nan=one.dtype.kind == "f"), name
 
 
 def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
@@ -215,7 +212,7 @@ def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
 def test_scores_are_a_slow_loops(scoring: Literal["calibrated", "published"]) -> None:
     settings = ProbeSettings(grid=[0.01, 1.0], folds=3, inner_folds=3, scoring=scoring)
     answers, x = cell()
-    table = part(scored(settings), "clean").set_index(["layer", "id"]).loc[1]
+    found_by_id = part(scored(settings), "clean").set_index(["layer", "id"]).loc[1]
     plan = fitting.design(answers, settings)
     exact, z = x.double().numpy()[1], plan.z
     for k in range(3):
@@ -231,7 +228,7 @@ def test_scores_are_a_slow_loops(scoring: Literal["calibrated", "published"]) ->
             slope, offset = platt.calibrate(held[j : j + 1, train], z[train])
             offset = offset - log_odds_of_targets(z[train])
         expected = slope[0] * logits(exact, z, train, ~train, c) + offset
-        found = table.loc[answers["id"][~train]]
+        found = found_by_id.loc[answers["id"][~train]]
         assert np.abs(found["s"].to_numpy() - expected).max() < 5e-3
         assert np.allclose(found["p"], 1 / (1 + np.exp(-found["s"])), atol=1e-6)
 
@@ -239,8 +236,8 @@ def test_scores_are_a_slow_loops(scoring: Literal["calibrated", "published"]) ->
 def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
     answers, x = cell(share=0.8)
     given = source(answers, x), answers, "mlp/final", []
-    tables = (score(*given, ProbeSettings(prior=prior)) for prior in ("natural", "balanced"))
-    natural, balanced = (part(table, "clean")["s"].to_numpy().reshape(2, -1) for table in tables)
+    tables = (table(score(*given, ProbeSettings(prior=p))) for p in ("natural", "balanced"))
+    natural, balanced = (part(one, "clean")["s"].to_numpy().reshape(2, -1) for one in tables)
     plan = fitting.design(answers, ProbeSettings())
     expected = np.array([log_odds_of_targets(plan.z[rows]) for rows in plan.outer])[plan.fold]
     assert np.allclose(natural - balanced, expected, atol=1e-5)
@@ -249,9 +246,9 @@ def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
 def test_a_probe_that_learned_nothing_ranks_no_fold_above_another() -> None:
     answers, x = cell(share=0.8)
     given = source(answers, torch.ones_like(x)), answers, "mlp/final", [], ProbeSettings()
-    table = score(*given)
-    for probe in ("clean", "shuffled"):
-        assert table.loc[table["probe"] == probe, "s"].abs().max() < 1e-4
+    found = score(*given)
+    for s in (found.probes["mlp/final/clean/0"], found.shuffled["mlp/final"]):
+        assert np.abs(s).max() < 1e-4
 
 
 def test_every_condition_has_the_clean_probe() -> None:
@@ -262,19 +259,19 @@ def test_every_condition_has_the_clean_probe() -> None:
     expected |= {(*condition, "clean") for condition in conditions}
     assert rows == {key: 10 if key[0] == "noop" else 2 * N for key in expected}
     both = part(found, "clean").merge(part(found, "noop"), on=["layer", "id"])
-    assert np.allclose(both["s_x"], both["s_y"], atol=1e-5), "in the order of its own ids"
+    assert np.allclose(both["s_x"], both["s_y"], atol=1e-5)
     published = scored(ProbeSettings(scoring="published"), conditions)
     assert set(published["probe"]) == {"clean"}
 
 
 def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
     answers, x = cell(strength=2.0)
-    table = score(source(answers, x), answers, "mlp/final", [], ProbeSettings())
+    every = table(score(source(answers, x), answers, "mlp/final", [], ProbeSettings()))
     z = answers["label"].to_numpy()
-    found = part(table, "clean", "shuffled")[lambda rows: rows["layer"] == 1]
+    found = part(every, "clean", "shuffled")[lambda rows: rows["layer"] == 1]
     other = found["label"].to_numpy()
     assert sorted(other) == sorted(z) and (other != z).any()
-    assert (part(table, "clean")["label"].to_numpy().reshape(2, -1) == z).all()
+    assert (part(every, "clean")["label"].to_numpy().reshape(2, -1) == z).all()
     exact, fold = x.double().numpy()[1], found["fold"].to_numpy()
     c = fitting.fit(x, fitting.design(answers, ProbeSettings())).c[1]
     for k in range(5):
@@ -284,24 +281,22 @@ def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
     assert found["p"].isna().all()
 
 
-@pytest.mark.parametrize(
-    ("lacking", "spoil", "message"),
-    [
-        ("clean", lambda a: a, "have no clean activations"),
-        ("knockout", lambda a: a, "1 of 200 samples have no knockout activations"),
-        ("", lambda a: a[1:], "id i0 has no answer"),
-        ("", lambda a: a.assign(label=0), "all 200 answers are right"),
-    ],
-)
-def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str) -> None:
+def test_answers_of_one_label_are_refused() -> None:
     answers, x = cell()
+    given = source(answers, x), answers.assign(label=0), "mlp/final", [], ProbeSettings()
+    with pytest.raises(AnchorscopeError, match="all 200 answers are right"):
+        score(*given)
 
-    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
-        first = int(condition == lacking)
-        return answers["id"].tolist()[first:], x[:, first:]
 
-    with pytest.raises(AnchorscopeError, match=message):
-        score(read, spoil(answers), "mlp/final", [("knockout", 0)], ProbeSettings())
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value: float) -> None:
+    answers, x = cell()
+    made = score(source(answers, x), answers, "mlp/final", [], ProbeSettings())
+    s = np.zeros((1, 2, 3))
+    s[0, 1, 2] = value
+    with pytest.raises(AnchorscopeError, match="not finite") as caught:
+        made.add("mlp/final", ("knockout", 0), np.array([0, 1, 7]), s)
+    assert "layer 1, id i007" in str(caught.value.where)
 
 
 def signals_of_noise(seed: int, tries: int) -> tuple[np.ndarray, np.ndarray]:
@@ -316,10 +311,9 @@ def signals_of_noise(seed: int, tries: int) -> tuple[np.ndarray, np.ndarray]:
     answers = pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": labels})
     noise = torch.as_tensor(rng.normal(size=(tries * layers, n, 16)), dtype=torch.float32)
     given = answers, "mlp/final", [], ProbeSettings(inner_folds=3, grid=[0.01, 1.0])
-    table = part(score(lambda condition, draw: (ids, noise), *given), "clean")
-    inner = table.pivot_table(index="layer", columns="fold", values="inner_auc", aggfunc="first")
-    aucs = inner.to_numpy(dtype=np.float64).reshape(tries, layers, -1)
-    (every,) = samples.readouts(table, answers)
+    found = score(lambda condition, draw: (np.arange(n), noise), *given)
+    aucs = found.inner_auc["mlp/final"].reshape(tries, layers, -1)
+    every = found.readout("mlp/final")
     beside = {}, labels, samples.bootstrap(answers, 200, seed=0)
     by_layer = strength.by_layer(strength.Predictions(every.clean[None], *beside), 0.95)["predicts"]
     of_cell = []
@@ -345,7 +339,8 @@ def test_the_natural_prior_is_that_of_all_answers_and_scores_record_what_samples
     chosen = answers.assign(stands_for=np.where(answers["label"] == 1, 9.0, 1.0))
 
     def clean(of: pd.DataFrame, prior: str) -> pd.DataFrame:
-        return part(score(source(of, x), of, "mlp/final", [], ProbeSettings(prior=prior)), "clean")
+        given = source(of, x), of, "mlp/final", [], ProbeSettings(prior=prior)
+        return part(table(score(*given)), "clean")
 
     plain, of_pool = (clean(of, "natural")["s"].to_numpy() for of in (answers, chosen))
     assert np.allclose(of_pool - plain, np.log(9), atol=0.1), "nine times as many wrong ones"
