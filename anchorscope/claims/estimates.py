@@ -81,6 +81,15 @@ class Pairs:
         means = ratio(values.sum(-1), np.array(self.n))
         return self.estimate(means, (values[0] - means[0][..., None]) / max(1, self.n))
 
+    def mean_share(self, shares: np.ndarray) -> Estimate:
+        """Estimate the mean of swap shares over pairs; p tests whether it is above ½.
+
+        The interval is cut off at 0 and 1.
+        """
+        above = self.mean(shares - HALF)
+        low, high = np.clip((above.low + HALF, above.high + HALF), 0, 1)
+        return replace(above, value=above.value + HALF, low=low, high=high)
+
     def estimate(self, values: np.ndarray, parts: np.ndarray) -> Estimate:
         """Return an estimate of `values` [1 + refits, ...].
 

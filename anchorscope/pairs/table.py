@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from anchorscope.anchors.asking import kind_of
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.claims.claim import GOLD, NO, OWN, YES, Evidence, Groups, Verdict
 from anchorscope.claims.damage import Damaged
-from anchorscope.claims.estimates import ANSWER, HALF, PAIR, QUESTION, Answers, holm
+from anchorscope.claims.estimates import ANSWER, PAIR, QUESTION, Answers, holm
 from anchorscope.pairs.swapped import Swapped
 from anchorscope.passes import interventions
 from anchorscope.passes.partners import LEAST_PAIRS
@@ -130,7 +129,7 @@ def by_layer(groups: Groups, level: float) -> Iterator[Quantity]:
         yield from _means(side, of[OWN], level)
         for arm in interventions.blocked_arms():
             if arm in of:
-                yield _mean(f"share_{side}_{arm}", of[arm], of[arm].share(), level, null=HALF)
+                yield _mean(f"share_{side}_{arm}", of[arm], of[arm].share(), level, share=True)
         yield from _blocked(side, of, level)
     wrong, gold = groups["wrong"][OWN], groups["wrong"].get(GOLD)
     if gold is not None:
@@ -141,9 +140,9 @@ def by_layer(groups: Groups, level: float) -> Iterator[Quantity]:
 
 
 def _means(name: str, of: Answers, level: float, *others: np.ndarray) -> Iterator[Quantity]:
-    share, pair = of.share(beyond_text=True), of.term(PAIR)
-    yield _mean(f"share_{name}", of, of.share(), level, *others, null=HALF)
-    yield _mean(f"{name}_share_above_text", of, share, level, *others, null=HALF)
+    beyond_text, pair = of.share(beyond_text=True), of.term(PAIR)
+    yield _mean(f"share_{name}", of, of.share(), level, *others, share=True)
+    yield _mean(f"{name}_share_above_text", of, beyond_text, level, *others, share=True)
     yield _mean(f"pair_{name}", of, pair, level, *others)
     yield _mean(f"{name}_above_text", of, pair - of.imitated, level, *others)
 
@@ -154,17 +153,16 @@ def _mean(
     values: np.ndarray,
     level: float,
     *others: np.ndarray,
-    null: float = 0.0,
+    share: bool = False,
 ) -> Quantity:
     """Estimate the mean of values [1 + refits, layers, pairs] over the pairs without NaN.
 
-    p tests whether the mean is above `null`.
+    p tests whether the mean is above 0 or, for a swap share, above ½.
     """
     known = np.isfinite(values).all((0, 1))
     pairs = of.of(known).pairs(level, *(texts[:, known] for texts in others))
-    above = pairs.mean(values[..., known] - null)
-    ends = {name: getattr(above, name) + null for name in ("value", "low", "high")}
-    return quantity, replace(above, **ends)
+    estimate = pairs.mean_share if share else pairs.mean
+    return quantity, estimate(values[..., known])
 
 
 def _blocked(side: str, of: Mapping[str, Answers], level: float) -> Iterator[Quantity]:

@@ -59,7 +59,7 @@ def _towards(own: Answers, pairs: Pairs, sign: int) -> Verdict:
             sign * (share - HALF) - (LEAST_SHARE - HALF)
         ),
     }
-    found = judged(steps, pairs.mean(share), pairs.n, pairs.clusters, pairs.level)
+    found = judged(steps, pairs.mean_share(share), pairs.n, pairs.clusters, pairs.level)
     if found.verdict == YES and sign < 0:
         return replace(found, reason="they score lower after their own question")
     return found
