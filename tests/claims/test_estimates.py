@@ -37,6 +37,14 @@ def test_pairs_that_share_nothing_have_students_interval_of_the_mean() -> None:
     assert ((found.p < 0.05) == (found.low > 0)).all() and (found.low > 0).any()
 
 
+def test_the_interval_of_a_swap_share_stays_between_0_and_1_and_p_is_that_of_one_half() -> None:
+    shares = np.array([[1.0] * 19 + [0.5]])
+    found, free = pairs(20).mean_share(shares), pairs(20).mean(shares - 0.5)
+    assert (found.value, found.low, found.p) == (0.975, free.low + 0.5, free.p)
+    assert free.high + 0.5 > 1 == found.high
+    assert pairs(20).mean_share(1 - shares).low == 0
+
+
 @pytest.mark.parametrize("kind", [0, 1, 2])
 def test_whatever_pairs_share_makes_them_dependent(kind: int) -> None:
     random = np.random.default_rng(0)

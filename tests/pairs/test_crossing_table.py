@@ -127,11 +127,10 @@ def test_a_reader_of_truth_and_a_reader_of_own_answers_compare_each_in_its_own_w
         assert (said["n"] == N / 4).all() and (said["layer"] == 2).all()
 
 
-def test_a_swap_share_stays_between_0_and_1_and_its_p_is_that_of_more_than_one_half() -> None:
+def test_p_of_a_swap_share_is_that_of_more_than_one_half() -> None:
     crossing = tables(*planted(truth=1.0, question=1.0, answer=1.0))["crossing"]
     rows = crossing[crossing["quantity"].str.fullmatch("share_(right|wrong|gold)(_[a-z]+)?")]
     assert len(rows) and ((rows["p"] < 0.05) == (rows["ci_low"] > 0.5)).all()
-    assert rows["ci_low"].min() >= 0 and rows["ci_high"].max() == 1
     other = crossing[crossing["quantity"] == "gold_wrong_share"]
     assert ((other["p"] < 0.05) == (other["ci_low"] > 0)).all()
 
