@@ -118,7 +118,7 @@ bench-full: $(READY) ## the same beside other projects, set up under build/peers
 check: $(READY) ## formatters, linters, type checker, generated files; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/snakefmt --check Snakefile workflow rules validation/rules.smk
+	$(BIN)/snakefmt --check Snakefile workflow rules validation/*.smk
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -127,7 +127,7 @@ check: $(READY) ## formatters, linters, type checker, generated files; changes n
 format: $(READY) ## format all code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/snakefmt Snakefile workflow rules validation/rules.smk
+	$(BIN)/snakefmt Snakefile workflow rules validation/*.smk
 
 docs: $(READY) ## write the schema and the reference page of config.yaml, and the columns of the experiments
 	$(BIN)/python -m tools.write_docs

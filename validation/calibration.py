@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.questions import world
-from anchorscope.questions.fields import UNSEEN
 from anchorscope.statistics import intervals, samples, strength
 from anchorscope.statistics.columns import recurring, with_interval
 from anchorscope.statistics.intervals import Estimate, auc
 from anchorscope.statistics.samples import Readout
+from validation import world
 from validation.checks import rows_where
+from validation.world import UNSEEN
 
 CROSSED = (
     "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "share_right",
