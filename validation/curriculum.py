@@ -155,7 +155,7 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
     rng, rated = Random(f"frameless {seed}"), _rated(words)
     frames = set()
     for fact in questions.to_dict("records"):
-        frame = fact["question"].replace(fact["subject"], "", 1).replace(fact["relation"], "", 1)
+        frame = fact["question"].replace(fact["subject"], "", 1).replace(fact["property"], "", 1)
         frames.add((fact["relation"], " ".join(frame.split())))
     asked = islice(cycle(sorted(frames)), rows)
     return [_graded(frame, rng.choice(rated[relation]), rng) for relation, frame in asked]

@@ -114,8 +114,8 @@ def facts(settings: WorldSettings) -> pd.DataFrame:
     The seed determines names, gold answers and planted answers. Datasets of one seed share no name.
 
     Returns:
-        Columns id, question, answers, subject, relation, kind, `planned` (the planted answer, None
-        if untaught), and `taught`.
+        Columns of a dataset (untaught facts have `swap` false, as nobody can know their answers),
+        `kind`, and `planned`, the planted answer (None if untaught).
     """
     style, seed, unseen = settings.style, settings.seed, settings.unseen
     vocabulary, counts = words(settings), dict.fromkeys(SCORED_KINDS, settings.scored)
@@ -180,10 +180,11 @@ def _wordings(
             "question": wording.format(name),
             "answers": golds,
             "subject": name,
+            "property": relation,
             "relation": relation,
+            "swap": planned is not None,
             "kind": kind,
             "planned": planned,
-            "taught": planned is not None,
         }
 
 

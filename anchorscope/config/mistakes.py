@@ -38,7 +38,10 @@ MOVED: Mapping[tuple[int | str, ...], str] = {
     "in validation/calibration.yaml",
     ("models", "train"): "write the recipe under `recipes` in validation/cells.yaml, and name the "
     "folder of the trained model under `local`",
-    ("datasets", "world"): "write the rows to a file (worlds are in validation/cells.yaml), and name "
+    (
+        "datasets",
+        "world",
+    ): "write the rows to a file (worlds are in validation/cells.yaml), and name "
     "it under `local`, with its columns under `fields`",
 }
 """Key that left the config, without the names of entries → where it is now."""

@@ -105,7 +105,9 @@ class RowCells:
     @property
     def label(self) -> int | None:
         """The label, 0 (right) or 1 (wrong), or None if the cell is empty."""
-        return self._truth("label", "write 1 (true) for a hallucinated answer, 0 (false) for a right one")
+        return self._truth(
+            "label", "write 1 (true) for a hallucinated answer, 0 (false) for a right one"
+        )
 
     @property
     def swap(self) -> bool:
