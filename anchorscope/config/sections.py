@@ -246,7 +246,7 @@ class Fields(Section):
     property: Text | None = key(None, "The property asked for.")
     relation: Text | None = key(None, "Name of the question's template.")
     swap: Text | None = None
-    """Whether the row takes part in swapped answers, `true` (as if left out) or `false`, for example
+    """Whether the row takes part in swapped answers, `true` (the default) or `false`, for example
     because nobody can know its answer."""
     popularity: Text | None = key(None, "A number that says how well known the subject is.")
     anchors: Text | None = key(None, "Your own exact question tokens: texts, or [start, end].")
@@ -277,7 +277,7 @@ class Dataset(Section):
     split: Text | None = key(None, "Split to sample from; required with `hub`.")
     revision: Text | None = key(None, "As for models.")
     label: Annotated[str, Mark.NO_NUMBER] = key("", "Name in figures; by default the key.")
-    fields: Fields = Field(description="Names of the columns.")
+    fields: Fields = Field(description="Its columns: `question`, `answers` and others.")
     few_shot: FewShot = Field(default_factory=lambda: FewShot(rows="outside"))
     """Source of the worked examples."""
     sample_size: Count | None = key(None, "As the global `sample_size`; null: the same.")

@@ -260,7 +260,10 @@ class Config(Section):
         return self.datasets[dataset].sample_size or self.sample_size
 
     def pool_size_of(self, dataset: str) -> int | None:
-        """Return the number of questions to take from a dataset; None for all, as with responses."""
+        """Return the number of questions to take from a dataset; None for all.
+
+        Rows with responses are all in the pool.
+        """
         entry, size = self.datasets[dataset], self.sample_size_of(dataset)
         if entry.fields.response and self.balance:
             return None

@@ -51,7 +51,7 @@ def laid_over(above: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, A
 def _found(kind: str, moved: bool = False) -> dict[str, Any]:
     """Return the catalogue's models or datasets. Local ones lie here, or in the project's folder.
 
-    `moved` says that relative paths start from elsewhere, so those of the catalogue become absolute.
+    `moved` says that relative paths start from elsewhere, so those of the catalogue are absolute.
     """
     project = Path(__file__).parents[2]
     entries: dict[str, Any] = dict(catalogue()[kind])

@@ -84,7 +84,8 @@ def _candidates(
 ) -> list[str]:
     """Return ids of a sample's possible partners. If some share its template, return only those.
 
-    A sample that the dataset keeps out of swaps is no partner. `right_for` holds the ids of questions for which the sample's answer is right.
+    A sample that the dataset keeps out of swaps is no partner. `right_for` holds the ids of
+    questions for which the sample's answer is right.
     """
     right_there = (one.label == 0) != rule.turns
     possible = [
