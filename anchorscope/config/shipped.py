@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
-FILES = ("catalogue.yaml", "calibration.yaml")
+FILES = ("catalogue.yaml", "demo.yaml")
 """Files of the catalogue in this folder. No entry is in both."""
 
 
 @cache
 def catalogue() -> dict[str, Any]:
-    """Return models, datasets, figures and null controls by key, as in a config file."""
+    """Return models, datasets and figures by key, as in a config file."""
     whole: dict[str, Any] = {}
     for name in FILES:
         text = Path(__file__).with_name(name).read_text(encoding="utf-8")
