@@ -109,6 +109,7 @@ def cell(
 
 def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
     """Return the facts of each sample that do not depend on the read-out, a row per sample."""
+    truth = truth[truth["id"].isin(answers["id"])]  # without the answers that are not measured
     rows = samples.places(truth["id"], answers["id"], "truth", "truth")
     truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
     return pd.DataFrame(

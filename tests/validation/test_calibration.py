@@ -168,8 +168,10 @@ def test_the_order_of_the_tables_does_not_matter_and_other_samples_are_named(
     turned = Cell()
     for name in ("truth", "floors", "answers"):
         setattr(turned, name, getattr(turned, name).iloc[::-1])
+    not_measured = turned.truth[:1].assign(id="not measured")
+    turned.truth = pd.concat([not_measured, turned.truth], ignore_index=True)
     again = turned.table()
     pd.testing.assert_frame_equal(again, table)
-    turned.truth = turned.truth[1:]
+    turned.truth = turned.truth[2:]
     with pytest.raises(AnchorscopeError, match="79 rows do not match those of 80 samples"):
         turned.table()
