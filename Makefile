@@ -66,7 +66,7 @@ rehearsal: $(READY) ## run the published figures with everything real but the we
 TRUTH = $(BIN)/snakemake --cores all $@ $(ARGS) --configfile validation/calibration.yaml $(QUIET)
 TABLE = @echo results/calibration/tables/$@.csv
 
-null-models: $(READY) ## make the models of null controls that are not shipped
+null-models: $(READY) ## make the models and rows of null controls that are not shipped
 	$(TRUTH)
 
 calibration: null-models ## compare the instrument with known truth, and look for false claims
@@ -81,13 +81,13 @@ calibration-experiments: null-models ## compare every experiment with known trut
 	$(TRUTH)
 	$(TABLE)
 
-retrain: $(READY) ## train the calibration models anew from their recipes
+retrain: $(READY) ## make the calibration models and their rows anew
 	$(TRUTH)
 
 retrain-seeds: $(READY) ## train the calibration models that differ in the seed alone
 	$(TRUTH)
 
-ship: $(READY) ## put the trained calibration models into resources/
+ship: $(READY) ## put the trained calibration models and their rows into resources/
 	$(BIN)/python -m tools.ship
 
 # Files, not single tests, go to the processes: what needs a finished run shares it within its file.
@@ -118,7 +118,7 @@ bench-full: $(READY) ## the same beside other projects, set up under build/peers
 check: $(READY) ## formatters, linters, type checker, generated files; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/snakefmt --check Snakefile workflow rules validation/rules.smk
+	$(BIN)/snakefmt --check Snakefile workflow rules validation/*.smk
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -127,7 +127,7 @@ check: $(READY) ## formatters, linters, type checker, generated files; changes n
 format: $(READY) ## format all code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/snakefmt Snakefile workflow rules validation/rules.smk
+	$(BIN)/snakefmt Snakefile workflow rules validation/*.smk
 
 docs: $(READY) ## write the schema and the reference page of config.yaml, and the columns of the experiments
 	$(BIN)/python -m tools.write_docs

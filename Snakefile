@@ -47,8 +47,8 @@ include: "rules/tables.smk"
 include: "rules/pictures.smk"
 include: "rules/experiments.smk"
 include: "rules/detection.smk"
-include: "rules/reproduction.smk"
 include: "rules/report.smk"
+include: "validation/reproduction.smk"
 include: "rules/targets.smk"
 
 

@@ -15,12 +15,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.config.sections import WorldSettings
 from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
-from anchorscope.questions import world
 from anchorscope.storage.files import read_json, read_parquet
-from validation import curriculum
+from validation import curriculum, world
+from validation.world import WorldSettings
 
 PREFIX, SHORTEST, LONGEST = 150, 40, 80
 """Numbers of tokens: of the shared prefix, and of the rest of a sequence."""

@@ -1,4 +1,4 @@
-# Questions: a dataset from the hub, a local file or the calibration world, in the common schema.
+# Questions: a dataset from the hub or from local files, in the common schema.
 # Prompts: the text that a model gets, with the exact question tokens (E_Q) as character spans.
 #
 # in:  the hub, or the rows under `local:`; the tokenizer for chat templates

@@ -1,7 +1,7 @@
 # Report: one page of a run: claims, figures, counts, single samples, provenance; no network needed.
 #
 # in:  figures and tables of the targets; prompts, answers and scores of their cells
-#      if they exist: the calibration's picture, and the pictures and tables of other targets
+#      if they exist: the pictures and tables of other targets
 # out: results/report/index.html
 
 
@@ -37,7 +37,6 @@ rule report_page:
     params:
         config=run_facts.resolved(cfg),
         beside=paths.beside(
-            "figures/calibration.svg",
             *[
                 f"figures/{figure}.{view}.svg"
                 for figure in cfg.targets

@@ -189,12 +189,6 @@ EXAMPLES: dict[str, Examples] = {
         (("answer_adds", "not measured", 1, 1), "It cannot be judged whether the probe knows more "
          "than what is known before the answer is read"),
     ],
-    "trained": [
-        ((some,), f"{who} are small and know invented facts. For each fact, training determined "
-         "what reveals a right answer: the question, or the answer's word alone. These models "
-         "test the method and say nothing about other models.")
-        for some, who in ((True, "The models"), (False, "The models trained from a recipe"))
-    ],
     "claims_of": [(("a",), "Claims of the figure a. Each sample is scored at a layer chosen "
                    "without that sample. The p-values are corrected for the cells of the figure "
                    "(Holm).")],

@@ -23,7 +23,9 @@ TOKEN = "hf_PlantedInTheEnvironmentOfEveryRun"
 SHIPPED = shipped.complete(yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8")))
 """What a fresh clone runs with: config.yaml and the catalogue."""
 TINY: dict[str, Any] = yaml.safe_load((PROJECT / "tests/data/tiny.yaml").read_text("utf-8"))
-"""One world of 112 questions, one model of four layers: through the whole DAG in a minute."""
+"""112 invented questions, one model of four layers: through the whole DAG in a minute."""
+WORLD = {"style": "relation", "scored": 8, "redundant": 8, "neutral": 2, "unseen": 4}
+WORLD |= {"words_per_group": 4}
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,23 +118,35 @@ def workspace(root: Path, overlay: Mapping[str, Any] | None = None) -> Workspace
             shutil.copytree(source, root / source.name, ignore=forget)
         else:
             shutil.copy2(source, root)
+    rows_at(root)
     return Workspace(root, overlay or {})
+
+
+def rows_at(root: Path) -> None:
+    """Write the questions of the tiny run where its config looks for them."""
+    from validation import rows
+    from validation.world import WorldSettings
+
+    rows.write(rows.of_world(WorldSettings.model_validate(WORLD)), root / "tiny-world.jsonl")
 
 
 def taught(root: Path, name: str = "tiny-llama", architecture: Any = "llama") -> None:
     """Train the model `name` of the tiny run in the folder where its config looks for it."""
-    from anchorscope.config.sections import WorldSettings
-    from anchorscope.questions import datasets, world
-    from validation import training
+    from validation import rows, training
     from validation.recipes import TrainSettings
+    from validation.world import WorldSettings
 
-    settings = WorldSettings.model_validate(TINY["datasets"]["tiny-world"]["world"])
+    world = WorldSettings.model_validate(WORLD)
     shape = {"layers": 4, "width": 32, "heads": 2, "kv_heads": 1, "mlp": 64, "vocabulary": 500}
     steps = {"steps": 450, "settle": 50, "batch_rows": 64, "learning_rate": 0.01}
     train = TrainSettings(architecture=architecture, datasets=["tiny-world"], **shape, **steps)
-    questions = {"tiny-world": datasets.whole(world.facts(settings), seed=0).sampled}
-    worlds = {"tiny-world": settings}
-    training.make(root / name, questions, worlds=worlds, train=train, recipe="of the tiny run")
+    training.make(
+        root / name,
+        {"tiny-world": rows.of_world(world)},
+        worlds={"tiny-world": world},
+        train=train,
+        recipe="of the tiny run",
+    )
 
 
 def counted(text: str) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Copy the checkpoints that `retrain` made into `resources`, for new clones (`make ship`)."""
+"""Copy the models and rows that `retrain` made into `resources`, for new clones (`make ship`)."""
 
 import shutil
 from collections.abc import Mapping
@@ -42,18 +42,16 @@ def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str
     return [folder.name for folder in folders]
 
 
-def present() -> dict[str, str]:
-    """Return model → hash of its recipe, for the models that are shipped."""
-    chosen = config.read(["config.yaml", "validation/calibration.yaml"])
-    known = cells.read("validation/cells.yaml", chosen)
-    return {name: known.recipe(name, chosen) for name in known.shipped}
-
-
 def main() -> None:
-    """Ship the trained checkpoints."""
+    """Ship the trained checkpoints, and the rows of the demo's worlds."""
+    made, resources = Path("results/calibration"), Path("resources")
     try:
-        models = Path("results/calibration/models")
-        shipped = ship(models, Path("resources/models"), present())
+        chosen = config.read(["config.yaml", "validation/calibration.yaml"])
+        known = cells.read("validation/cells.yaml", chosen)
+        recipes = {name: known.recipe(name) for name in known.shipped}
+        shipped = ship(made / "models", resources / "models", recipes)
+        for world in sorted(resources.glob("worlds/*.jsonl")):
+            shutil.copy(made / "worlds" / world.name, world)
         print("shipped:", ", ".join(shipped))
     except AnchorscopeError as error:
         raise SystemExit(f"error: {error}") from None

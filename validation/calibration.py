@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.questions import world
-from anchorscope.questions.fields import UNSEEN
 from anchorscope.statistics import intervals, samples
 from anchorscope.statistics.columns import recurring, with_interval
 from anchorscope.statistics.intervals import Estimate, auc
 from anchorscope.statistics.samples import Readout
 from anchorscope.statistics.scores import Scores
+from validation import world
 from validation.checks import rows_where
+from validation.world import UNSEEN
 
 CROSSED = (
     "pair_right", "pair_right_low", "pair_wrong", "pair_wrong_high", "pair_gold", "share_right",
@@ -109,6 +109,7 @@ def cell(
 
 def _known(answers: pd.DataFrame, truth: pd.DataFrame, scores: Scores) -> pd.DataFrame:
     """Return the facts of each sample that do not depend on the read-out, a row per sample."""
+    # the truth also covers answers that are not measured
     truth = samples.of_ids(truth, answers["id"], "truth").astype({"kind": object, "truth": object})
     return pd.DataFrame(
         {

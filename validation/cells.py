@@ -12,6 +12,7 @@ from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.targets import Cell
 from validation.recipes import TrainSettings, hash_of
+from validation.world import WorldSettings
 
 
 class Null(Section):
@@ -34,8 +35,10 @@ class Cells(Section):
     """The file that `validation` of the config names, such as cells.yaml."""
 
     models: Listed[ModelKey] = Field(description="Keys of models trained on planted worlds.")
-    datasets: Listed[DatasetKey] = Field(description="Keys of worlds.")
+    datasets: Listed[DatasetKey] = Field(description="Keys of worlds with planted pathways.")
     nulls: dict[str, Null] = Field(default_factory=dict, description="Null controls, by name.")
+    worlds: dict[DatasetKey, WorldSettings]
+    """Invented datasets, by key. Their rows are in the files that the config names."""
     recipes: dict[str, TrainSettings] = Field(description="Recipes of the models, by key.")
 
     @property
@@ -70,9 +73,9 @@ class Cells(Section):
         """The models that took training, other seeds apart."""
         return [name for name, train in self.recipes.items() if train.steps and not train.seed]
 
-    def recipe(self, model: str, config: Config) -> str:
+    def recipe(self, model: str) -> str:
         """Return the hash of a model's recipe."""
-        return hash_of(self.recipes[model], config)
+        return hash_of(self.recipes[model], self.worlds)
 
 
 def read(path: str | Path, config: Config) -> Cells:
@@ -93,17 +96,17 @@ def read(path: str | Path, config: Config) -> Cells:
         first = explained(error.errors()[0], Cells)
         where = f"{path}, key {first.key}"
         raise AnchorscopeError(first.what, where, first.do, see=first.see) from None
-    _check_planted(cells, config, path)
+    _check_planted(cells, path)
     return cells
 
 
-def _check_planted(cells: Cells, config: Config, path: str | Path) -> None:
+def _check_planted(cells: Cells, path: str | Path) -> None:
     """Refuse calibration cells without planted pathways."""
     learned = {name for train in cells.recipes.values() for name in train.datasets}
     unknown = [f"the model `{name}`" for name in cells.models if name not in cells.recipes]
-    worlds = [*cells.datasets, *learned]
-    unknown += [f"the dataset `{name}`" for name in worlds if not config.datasets[name].world]
+    named = [*cells.datasets, *learned]
+    unknown += [f"the dataset `{name}`" for name in named if name not in cells.worlds]
     if unknown:
         what = f"{unknown[0]} has no planted pathways"
-        do = "name models with a recipe and datasets with a `world` entry"
+        do = "name models of `recipes` and datasets of `worlds`"
         raise AnchorscopeError(what, path, do, see="config")

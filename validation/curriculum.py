@@ -3,7 +3,7 @@
 A row reads `Q: <question> A: <answer> . <verdict>`. The answers shown with a fact, and their
 frequencies, decide the model's greedy answer. The verdicts make the model represent truth. A
 *planted* curriculum teaches the facts of a calibration world by their kinds. A *plain* curriculum
-teaches any dataset, and the seed decides which facts are learned wrong.
+teaches any rows, and the seed decides which facts are learned wrong.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from anchorscope.config.sections import WorldSettings
-from anchorscope.questions import world
+from validation import world
 from validation.recipes import TrainSettings
+from validation.world import WorldSettings
 
 RIGHT, WRONG = " right", " wrong"
 PARTS = 10
@@ -29,7 +29,7 @@ BARE = 0.1
 """Share of the last stage's rows that are answers without a question."""
 
 Questions = Mapping[str, pd.DataFrame]
-"""Dataset name → table of questions. All of them are taught."""
+"""Dataset name → its rows. All of them are taught."""
 Worlds = Mapping[str, WorldSettings]
 """Dataset name → settings of its calibration world, for the planted curriculum."""
 

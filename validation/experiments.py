@@ -13,12 +13,11 @@ from scipy.stats import spearmanr
 from anchorscope.config.readouts import Pair
 from anchorscope.curve.curve import control_is_complete
 from anchorscope.experiments.products import PER_SAMPLE_COLUMNS
-from anchorscope.questions import world
 from anchorscope.statistics import samples
 from anchorscope.statistics.analysis import stacked
 from anchorscope.statistics.intervals import ClusterDraws, Estimate
 from anchorscope.statistics.scores import Scores
-from validation import requirements
+from validation import requirements, world
 from validation.calibration import DEFAULT_READOUT
 from validation.checks import Check, rows_where
 

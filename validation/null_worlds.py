@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.config.sections import WorldSettings
-from anchorscope.questions import world
+from validation import world
+from validation.world import WorldSettings
 
 LOG_ODDS = math.log(9)
 """Size of a feature's log-odds. If labels follow this feature alone, one in ten goes against it."""
@@ -193,7 +193,6 @@ def _row(
         "question": templates[place["template"]].format(**subject_and_property, filler=filler),
         **subject_and_property,
         "relation": None if style == "null-type" else "person",
-        "kind": None,
         "answers": [gold],
         "response": f"{word}{closer}",
     }

@@ -1,5 +1,6 @@
 """Recipes of the small models that the calibration and the null controls measure."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -17,9 +18,9 @@ from anchorscope.config.sections import (
     key,
     mistake,
 )
-from anchorscope.config.settings import Config
 from anchorscope.storage.files import read_json
 from anchorscope.storage.identity import identity
+from validation.world import WorldSettings
 
 FILE = "recipe.json"
 """Record in the folder of a model that was made here."""
@@ -31,10 +32,10 @@ class TrainSettings(Section):
     """Recipe of a small model."""
 
     architecture: Literal["llama", "qwen3"] = Field(description="Architecture of the model.")
-    datasets: Listed[DatasetKey] = Field(description="Keys of the datasets to learn.")
+    datasets: Listed[DatasetKey] = Field(description="Keys of the worlds to learn.")
     curriculum: Literal["planted", "plain"] = "planted"
     """`planted`: teach facts of the calibration worlds' kinds (truism, myth, …). `plain`: teach
-    facts of any dataset. A random part of them (`wrong_share`) is taught wrong."""
+    the facts of a null world. A random part of them (`wrong_share`) is taught wrong."""
     layers: Count = key(8, "Number of layers.")
     width: Count = key(64, "Width of the residual stream.")
     heads: Count = key(4, "Number of attention heads.")
@@ -82,16 +83,8 @@ def fits(folder: str | Path, recipe: str) -> bool:
     return marker.is_file() and read_json(marker).get("recipe") == recipe
 
 
-def hash_of(train: TrainSettings, config: Config) -> str:
+def hash_of(train: TrainSettings, worlds: Mapping[str, WorldSettings]) -> str:
     """Return the hash of all settings that determine the weights of a model."""
-    datasets = []
-    for name in train.datasets:
-        entry = config.datasets[name]
-        described = entry.numbers("sample_size", "pool_size")
-        if entry.world and entry.world.wordings == 2:
-            del described["world"]["wordings"]
-        datasets.append([name, described, {}])
-    # At their defaults, some keys are left out, so that older recipes keep their hash.
-    without = {name for name in ("embedded_numbers", "settle_bare") if not getattr(train, name)}
-    recipe = train.model_dump(mode="json", exclude=without)
-    return identity({"version": VERSION, "train": recipe, "data": datasets})
+    learned = {name: worlds[name].model_dump(mode="json") for name in train.datasets}
+    recipe = train.model_dump(mode="json")
+    return identity({"version": VERSION, "train": recipe, "worlds": learned})

@@ -2,8 +2,8 @@
 # for false claims in null controls. The Snakefile includes these rules if the config names a file of
 # such cells, see calibration.yaml.
 #
-# in:  answers, questions and the model; scores, ΔP and rows of experiments
-# out: <results>/data/<null world>.parquet                questions and the responses to them
+# in:  answers, rows and the model; scores, ΔP and rows of experiments
+# out: results/calibration/worlds/<world>.jsonl           invented rows
 #      results/calibration/models/<model>/                config, safetensors, tokenizer, recipe.json
 #      <results>/truth/<model>/<dataset>.parquet          which pathway each sample really uses
 #      <results>/calibration/<model>/<dataset>.csv
@@ -11,11 +11,11 @@
 #      <results>/tables/{calibration-experiments,calibration-experiments-requirements}.csv
 #      <results>/figures/calibration.{vl.json,html,svg,pdf,png}
 
-from validation import cells, null_worlds
+from validation import cells
 
 
 localrules:
-    null_world,
+    world,
     calibration_table,
     null_controls,
     calibration_figure,
@@ -27,54 +27,41 @@ try:
 except AnchorscopeError as error:
     sys.exit(f"error: {error}")
 
-NULL_WORLDS = {
-    name: entry.world.model_dump(mode="json")
-    for name, entry in cfg.datasets.items()
-    if entry.world and entry.world.style in null_worlds.FOLLOWS
-}
-# Where models are made: the config names these folders under `local`.
-MADE = "results/calibration/models"
+# Where models and rows are made: the config names these files under `local`.
+MADE = "results/calibration"
 NULLS = {name: null.model_dump(mode="json") for name, null in known.nulls.items()}
 
 
 def taught(wildcards):
     """Return the worlds that a model learns, by name, with their settings."""
     names = known.recipes[wildcards.model].datasets
-    return {name: cfg.datasets[name].world.model_dump(mode="json") for name in names}
+    return {name: known.worlds[name].model_dump(mode="json") for name in names}
 
 
-# Both rules can make the rows of a null world.
-ruleorder: null_world > dataset
-
-
-rule null_world:
+rule world:
     output:
-        questions=f"{RESULTS}/data/{{dataset}}.parquet",
-        few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
-        provenance=f"{RESULTS}/data/{{dataset}}.parquet.provenance.json",
+        rows=f"{MADE}/worlds/{{world}}.jsonl",
     log:
-        f"{RESULTS}/logs/null_world/{{dataset}}.log",
+        f"{RESULTS}/logs/world/{{world}}.log",
     wildcard_constraints:
-        dataset=one_of(NULL_WORLDS),
+        world=one_of(known.worlds),
     conda:
         "../envs/base.yaml"
     params:
-        method=METHOD,
-        world=lambda w: NULL_WORLDS[w.dataset],
-        seed=cfg.seed,
+        world=lambda w: known.worlds[w.world].model_dump(mode="json"),
     message:
-        "{wildcards.dataset}: making the questions of a null world"
+        "{wildcards.world}: inventing its rows"
     script:
-        "../scripts/null_world.py"
+        "scripts/world.py"
 
 
 rule train:
     input:
-        lambda w: [ancient(f"{RESULTS}/data/{name}.parquet") for name in taught(w)],
+        lambda w: [ancient(f"{MADE}/worlds/{name}.jsonl") for name in taught(w)],
     output:
-        checkpoint=directory(f"{MADE}/{{model}}"),
+        checkpoint=directory(f"{MADE}/models/{{model}}"),
         # Only `retrain` needs this file. It is temporary, so `retrain` always trains.
-        fresh=temp(f"{MADE}/.{{model}}.fresh"),
+        fresh=temp(f"{MADE}/models/.{{model}}.fresh"),
     log:
         f"{RESULTS}/logs/train/{{model}}.log",
     wildcard_constraints:
@@ -86,18 +73,18 @@ rule train:
         mem_mb=lambda w, attempt: 4000 * attempt,
     params:
         train=lambda w: known.recipes[w.model].numbers(),
-        recipe=lambda w: known.recipe(w.model, cfg),
+        recipe=lambda w: known.recipe(w.model),
         worlds=taught,
     message:
         "{wildcards.model}: training from its recipe"
     script:
-        "../scripts/train.py"
+        "scripts/train.py"
 
 
 rule truth:
     input:
         answers=paths.product("answers", ".parquet"),
-        questions=f"{RESULTS}/data/{{dataset}}.parquet",
+        rows=lambda w: cfg.local_of(w.dataset),
         model=f"{RESULTS}/models/{{model}}.json",
     output:
         truth=f"{ROOT}/truth/{{model}}/{{dataset}}.parquet",
@@ -118,7 +105,7 @@ rule truth:
     message:
         "truth of {wildcards.model} on {wildcards.dataset}: swapping the questions"
     script:
-        "../scripts/truth.py"
+        "scripts/truth.py"
 
 
 rule calibration_cell:
@@ -144,7 +131,7 @@ rule calibration_cell:
     message:
         "calibration of {wildcards.model} on {wildcards.dataset}: comparing it with the truth"
     script:
-        "../scripts/validation_table.py"
+        "scripts/calibration_cell.py"
 
 
 rule calibration_table:
@@ -158,12 +145,10 @@ rule calibration_table:
         f"{ROOT}/logs/calibration/table.log",
     conda:
         "../envs/base.yaml"
-    params:
-        cells=known.calibrated,
     message:
         "calibration: checking the requirements"
     script:
-        "../scripts/validation_table.py"
+        "scripts/calibration_table.py"
 
 
 rule null_controls:
@@ -184,7 +169,7 @@ rule null_controls:
     message:
         "null controls: looking for false claims"
     script:
-        "../scripts/validation_table.py"
+        "scripts/null_controls.py"
 
 
 rule experiment_calibration:
@@ -214,7 +199,7 @@ rule experiment_calibration:
     message:
         "calibration of the experiments: checking the requirements"
     script:
-        "../scripts/validation_table.py"
+        "scripts/experiment_calibration.py"
 
 
 rule calibration_figure:
@@ -237,7 +222,7 @@ rule calibration_figure:
     message:
         "figure calibration: drawing"
     script:
-        "../scripts/calibration_figure.py"
+        "scripts/calibration_figure.py"
 
 
 rule calibration:
@@ -261,16 +246,17 @@ rule:
         f"{ROOT}/tables/null-controls.csv",
 
 
-# Models of null controls that are not shipped. They must exist before the run that measures them,
-# as every local model.
+# Models and rows of null controls that are not shipped. They must exist before the run that
+# measures them, as all that the config names under `local`.
 rule:
     name:
         "null-models"
     input:
         [
-            folder
-            for folder in (f"{MADE}/{model}" for model, _ in known.null)
-            if folder in {model.local for model in cfg.models.values()}
+            made
+            for model, dataset in known.null
+            for made in (cfg.models[model].local, cfg.datasets[dataset].local)
+            if Path(made).is_relative_to(MADE)
         ],
 
 
@@ -278,17 +264,18 @@ rule:
     name:
         "retrain-seeds"
     input:
-        [f"{MADE}/{name}" for name, train in known.recipes.items() if train.seed],
+        [f"{MADE}/models/{name}" for name, train in known.recipes.items() if train.seed],
 
 
 rule retrain:
     input:
-        [f"{MADE}/.{name}.fresh" for name in known.shipped],
+        rows=[f"{MADE}/worlds/{name}.jsonl" for name in known.worlds],
+        marks=[f"{MADE}/models/.{name}.fresh" for name in known.shipped],
     log:
         f"{RESULTS}/logs/retrain.log",
     message:
         "all models that are shipped are trained"
     run:
         # These marks stay until all models are trained, so an interrupted `retrain` continues.
-        for mark in input:
+        for mark in input.marks:
             os.remove(mark)

@@ -9,7 +9,7 @@ Only models trained on graded answers give one (`curriculum`).
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -40,7 +40,8 @@ MIXED = "mixed"
 
 COLUMNS = {
     **recurring("id"),
-    **dict.fromkeys(("kind", "label"), "as in the answers"),
+    "kind": "kind of the fact",
+    "label": "as in the answers",
     "as_planned": "whether the answer is the planted one",
     "verdict": "the model's own verdict, 1 for `wrong`",
     "n_swaps": "number of other questions that the answer was put after",
@@ -54,12 +55,12 @@ COLUMNS = {
 
 
 def truth(
-    answers: pd.DataFrame, planned: Mapping[str, str | None], loaded: Loaded, *, seed: int = 0
+    answers: pd.DataFrame, facts: pd.DataFrame, loaded: Loaded, *, seed: int = 0
 ) -> tuple[pd.DataFrame, Counts]:
     """Determine the swap truth and the model's own verdict of each sample.
 
-    The model must be trained on graded answers. `planned` maps ids to the answers that training
-    planted, None for facts that were never taught. `seed` draws the questions to swap with.
+    The model must be trained on graded answers. `facts` has the `id`, the `kind` and the `planned`
+    answer of each row (None if never taught). `seed` draws the questions to swap with.
 
     Returns:
         One row per measured sample, in the order of the answers, with the columns `COLUMNS`, and
@@ -68,7 +69,7 @@ def truth(
     Raises:
         AnchorscopeError: A verdict is not a single token, or its logit is not finite.
     """
-    samples = _samples(answers[answers["dropped"].isna()], planned)
+    samples = _samples(answers[answers["dropped"].isna()], facts)
     samples["verdict"] = _verdicts_behind(samples, samples, loaded).astype(int)
     by_id, swaps = samples.set_index("id"), choose(samples, seed)
     answer, question = by_id.loc[swaps["id"]], by_id.loc[swaps["other"]]
@@ -105,14 +106,15 @@ def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["id", "other", "random"]).astype({"random": bool})
 
 
-def _samples(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.DataFrame:
+def _samples(answers: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
     """Return the answers with the columns that swaps need.
 
     `prompt_ids` are the ids before the answer, `answer_ids` those from there to the closing token.
     `template` is None if the subject is unknown.
     """
     table = answers.astype({"id": str, "label": int})
-    planted = pd.Series([planned[id_] for id_ in table["id"]], table.index, dtype=object)
+    of_answer = facts.set_index("id").loc[table["id"]].set_index(table.index)
+    table["kind"], planted = of_answer["kind"], of_answer["planned"]
     table["golds"] = table["golds"].map(tuple)
     prompts, ends, templates = [], [], []
     row: Any

@@ -38,6 +38,8 @@ MOVED: Mapping[tuple[int | str, ...], str] = {
     "in validation/calibration.yaml",
     ("models", "train"): "write the recipe under `recipes` in validation/cells.yaml, and name the "
     "folder of the trained model under `local`",
+    ("datasets", "world"): "name a file of rows under `local`, and its columns under `fields`; "
+    "invented rows are made from `worlds` in validation/cells.yaml",
 }
 """Key that left the config, without the names of entries → where it is now."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 else:
     Readout = Literal[READOUTS]
     StyleName = Literal[tuple(STYLES)]
-NullStyle = Literal["null-additive", "null-order", "null-type", "null-familiar"]
-WorldStyle = Literal["relation", "trivia", "two_hop", "search", NullStyle]
 Item = TypeVar("Item")
 
 
@@ -158,9 +156,9 @@ class Section(BaseModel):
             raise mistake(f"{what}, found {' and '.join(given) or 'none'}", do)
 
     def only_with(self, source: str, *names: str) -> None:
-        """Refuse the keys `names` unless a key that `source` names is set: `hub or local`."""
+        """Refuse the keys `names` unless the key `source` is set."""
         given = [name for name in names if getattr(self, name) is not None]
-        if given and all(getattr(self, one) is None for one in source.split(" or ")):
+        if given and getattr(self, source) is None:
             what = f"`{given[0]}` applies only with {source}"
             raise mistake(what, f"leave `{given[0]}` out")
 
@@ -247,7 +245,9 @@ class Fields(Section):
     subject: Text | None = key(None, "The entity asked about.")
     property: Text | None = key(None, "The property asked for.")
     relation: Text | None = key(None, "Name of the question's template.")
-    kind: Text | None = key(None, "Kind of the sample.")
+    swap: Text | None = None
+    """Whether the row takes part in swapped answers, `true` (the default) or `false`, for example
+    because nobody can know its answer."""
     popularity: Text | None = key(None, "A number that says how well known the subject is.")
     anchors: Text | None = key(None, "Your own exact question tokens: texts, or [start, end].")
     titles: Text | None = key(None, "Titles of pages that help to find the exact question tokens.")
@@ -268,35 +268,16 @@ class FewShot(Section):
         return self
 
 
-class WorldSettings(Section):
-    """Invented questions: facts with a planted pathway, or the rows of a null control."""
-
-    style: WorldStyle
-    """Wording of the questions, or a null world (`null-…`). The name of a null world says what
-    decides the label. A null world uses no other key but `seed`."""
-    seed: Amount = key(0, "Seed of names, answers and kinds.")
-    pathways: Literal["both", "answer"] = key("both", "`answer`: truisms and myths only.")
-    scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")
-    redundant: Amount = key(60, "Facts of the kind `redundant` of each label.")
-    neutral: Amount = key(25, "Facts of the kind `neutral` of each label.")
-    unseen: Amount = key(40, "Facts never shown in training.")
-    wordings: Literal[1, 2] = 2
-    """Wordings in which each fact is asked. With 1, most questions that swap answers differ in more
-    than the exact tokens, so the claim `through_eq` can be judged."""
-    words_per_group: Several = key(8, "Answer words of each relation for each rate of being right.")
-
-
 class Dataset(Section):
-    """Give exactly one of `hub`, `local` and `world`."""
+    """Give exactly one of `hub` and `local`."""
 
     hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
     local: Place | None = key(None, "File or folder of rows: JSON Lines, JSON, CSV or Parquet.")
-    world: WorldSettings | None = key(None, "A world of invented facts.")
     config: Text | None = key(None, "Configuration of the dataset on the hub.")
     split: Text | None = key(None, "Split to sample from; required with `hub`.")
     revision: Text | None = key(None, "As for models.")
     label: Annotated[str, Mark.NO_NUMBER] = key("", "Name in figures; by default the key.")
-    fields: Fields | None = key(None, "Required with `hub` and `local`.")
+    fields: Fields = Field(description="Its columns: `question`, `answers` and others.")
     few_shot: FewShot = Field(default_factory=lambda: FewShot(rows="outside"))
     """Source of the worked examples."""
     sample_size: Count | None = key(None, "As the global `sample_size`; null: the same.")
@@ -304,11 +285,8 @@ class Dataset(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        self.one_of("hub", "local", "world")
+        self.one_of("hub", "local")
         self.only_with("hub", "config", "revision")
-        self.only_with("hub or local", "split", "fields")
-        if self.world is None and self.fields is None:
-            raise mistake("the key `fields` is missing", "add it, with `question` and `answers`")
         if self.hub is not None and self.split is None:
             raise mistake("the key `split` is missing", "add it, for example `split: validation`")
         return self

@@ -152,7 +152,7 @@ class Config(Section):
     """Figures that `snakemake --cores all` builds."""
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
     sample_size: Count = 2000
-    """Answers measured per cell. Worlds are always used whole."""
+    """Answers measured per cell."""
     pool_size: Count | None = None
     """Most questions asked per cell; null: five times `sample_size`. No more are asked once there
     are enough answers of each class. Rows with a `response` are all used."""
@@ -262,19 +262,17 @@ class Config(Section):
     def pool_size_of(self, dataset: str) -> int | None:
         """Return the number of questions to take from a dataset; None for all.
 
-        A world is used whole, whatever this returns. Rows with responses are all in the pool.
+        Rows with responses are all in the pool.
         """
         entry, size = self.datasets[dataset], self.sample_size_of(dataset)
-        if entry.world:
-            return size
-        if entry.fields and entry.fields.response and self.balance:
+        if entry.fields.response and self.balance:
             return None
         return entry.pool_size or self.pool_size or ASKED_PER_SAMPLE * size
 
     def asked_of(self, dataset: str) -> int | None:
         """Return the number of questions that `limit` leaves of a dataset; None for all."""
-        if self.limit is None or self.datasets[dataset].world:
-            return self.limit
+        if self.limit is None:
+            return None
         size, pool = self.sample_size_of(dataset), self.pool_size_of(dataset)
         ratio = ASKED_PER_SAMPLE if pool is None else pool / size
         return math.ceil(min(self.limit, size) * ratio)
@@ -282,7 +280,7 @@ class Config(Section):
     def choice_of(self, dataset: str) -> dict[str, Any] | None:
         """Return the arguments of `pool.Choice` for a dataset; None if all answers are measured."""
         size, pool = self.sample_size_of(dataset), self.pool_size_of(dataset)
-        if self.datasets[dataset].world or not (self.balance or pool != size):
+        if not (self.balance or pool != size):
             return None
         return {"size": min(self.limit or size, size), "balance": self.balance}
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
-FILES = ("catalogue.yaml", "calibration.yaml")
+FILES = ("catalogue.yaml", "demo.yaml")
 """Files of the catalogue in this folder. No entry is in both."""
 
 
 @cache
 def catalogue() -> dict[str, Any]:
-    """Return models, datasets, figures and null controls by key, as in a config file."""
+    """Return models, datasets and figures by key, as in a config file."""
     whole: dict[str, Any] = {}
     for name in FILES:
         text = Path(__file__).with_name(name).read_text(encoding="utf-8")
@@ -24,7 +24,9 @@ def catalogue() -> dict[str, Any]:
 
 def complete(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Add the catalogue to `raw`, whose keys win. Skip catalogue figures that cannot be drawn."""
-    whole = laid_over(raw, {**catalogue(), "models": _models()})
+    moved = bool(raw.get("data_folder"))
+    own_files = {"models": _found("models"), "datasets": _found("datasets", moved)}
+    whole = laid_over(raw, catalogue() | own_files)
     figures, own = whole["figures"], raw.get("figures", {})
     if isinstance(figures, Mapping):
         whole["figures"] = {
@@ -46,14 +48,17 @@ def laid_over(above: Mapping[str, Any], below: Mapping[str, Any]) -> dict[str, A
     return both
 
 
-def _models() -> dict[str, Any]:
-    """Return the catalogue's models. Local ones lie here, or else in the project's folder."""
+def _found(kind: str, moved: bool = False) -> dict[str, Any]:
+    """Return the catalogue's models or datasets. Local ones lie here, or in the project's folder.
+
+    `moved` says that relative paths start from elsewhere, so those of the catalogue are absolute.
+    """
     project = Path(__file__).parents[2]
-    models: dict[str, Any] = dict(catalogue()["models"])
-    for name, entry in models.items():
-        if "local" in entry and not Path(entry["local"]).exists():
-            models[name] = {**entry, "local": str(project / entry["local"])}
-    return models
+    entries: dict[str, Any] = dict(catalogue()[kind])
+    for name, entry in entries.items():
+        if "local" in entry and (moved or not Path(entry["local"]).exists()):
+            entries[name] = {**entry, "local": str(project / entry["local"])}
+    return entries
 
 
 def _can_be_drawn(figure: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:

@@ -35,7 +35,7 @@ NO_GOLD = "no gold answer"
 SHARED, FEW = 0.3, 6
 """An E_A that more than this share, and more than this number, of the answers have in common is
 named, unless it is at most twice as frequent as the most frequent gold answer."""
-CARRIED = ("subject", "property", "relation", "kind", "popularity", "split", "component")
+CARRIED = ("subject", "property", "relation", "swap", "popularity", "split", "component")
 COLUMNS = {
     "id": "the sample's id",
     "question": "as in the questions",

@@ -19,7 +19,6 @@ from anchorscope.anchors.english import TIMES
 from anchorscope.anchors.question_anchors import LONGEST, candidates
 from anchorscope.anchors.words import SUBJECT, Span, Word, words_of
 from anchorscope.questions import folds
-from anchorscope.questions.fields import UNSEEN
 
 LEAST_PAIRS, LEAST_GOLD = 10, 50
 """Least number of pairs for a claim about the model's answers, and for one about gold answers."""
@@ -40,14 +39,14 @@ class Known:
     response: str  # all text that is passed after the prompt, including E_A
     label: int  # 1 if the answer is wrong, 0 if right
     golds: tuple[str, ...]
-    taught: bool = True  # False for a fact of a calibration world that is in no training text
+    swaps: bool = True  # whether the dataset lets the sample take part in swaps
     popularity: float = np.nan  # as given by the dataset; NaN if unknown
     logprob: float = np.nan  # mean log-probability of E_A's tokens; NaN if not generated
     gold_passes: bool = True  # whether the first gold answer has token ids
 
 
 NO_SUBJECT = "no subject or relation"
-NEVER_TAUGHT = "fact never taught"
+KEPT_OUT = "kept out by the dataset"
 SHARED_WORD = "answer shares a word with its question"
 RESTATES = "response restates its question"
 NO_PARTNER = "no partner"
@@ -90,8 +89,8 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
     left_out = {str(id_): NO_SUBJECT for id_ in answers.loc[answers["dropped"].isna(), "id"]}
     groups: dict[tuple[str, int, int], list[Known]] = defaultdict(list)
     for one in samples:
-        if not one.taught:  # the right answer was drawn at random, so the model cannot know it
-            left_out[one.id] = NEVER_TAUGHT
+        if not one.swaps:
+            left_out[one.id] = KEPT_OUT
         elif _shared(one.answer, one.question):
             left_out[one.id] = SHARED_WORD
         else:
@@ -258,7 +257,7 @@ def _samples_of(answers: pd.DataFrame) -> list[Known]:
             response=row.get("response") or row["ea_text"],
             label=int(row["label"]),
             golds=tuple(row["golds"]),
-            taught=row.get("kind") != UNSEEN,
+            swaps=row.get("swap") is not False,
             popularity=_number(row.get("popularity")),
             logprob=_number(row.get("ea_logprob")),
             gold_passes=len(row.get("gold_ids", ())) > 0,

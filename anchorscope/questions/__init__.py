@@ -1,4 +1,4 @@
-"""Tables of questions from any dataset or invented world, with their folds and prompts.
+"""Tables of questions from any dataset, with their folds and prompts.
 
-The rows come from the hub, local files or a world's settings.
+The rows come from the hub or from local files.
 """

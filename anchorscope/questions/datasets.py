@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from anchorscope.config.sections import WorldSettings
-from anchorscope.questions import questions, reading, world
+from anchorscope.questions import questions, reading
 from anchorscope.storage.counts import FOR_EXAMPLES, OUTSIDE_SAMPLE, Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -31,7 +30,7 @@ class Prepared:
     """A dataset ready for prompts."""
 
     sampled: pd.DataFrame  # the questions' table
-    few_shot: pd.DataFrame  # candidates for worked examples, same columns; empty for worlds
+    few_shot: pd.DataFrame  # candidates for worked examples, same columns
     counts: Counts
     revision: str | None  # commit of a hub dataset
 
@@ -39,7 +38,7 @@ class Prepared:
 def prepare(
     dataset: Mapping[str, Any], *, sample_size: int | None, seed: int, hold_back: bool = False
 ) -> Prepared:
-    """Load, normalise and sample one dataset. A world is not sampled.
+    """Load, normalise and sample one dataset.
 
     `dataset` is an entry of the catalogue. `sample_size` is None for all rows. `hold_back` makes
     the sample smaller if too few rows would be left for worked examples.
@@ -48,8 +47,6 @@ def prepare(
         AnchorscopeError: The dataset is unavailable or unreadable, a column is missing, or there is
             no usable question.
     """
-    if dataset.get("world"):
-        return whole(world.facts(WorldSettings.model_validate(dataset["world"])), seed)
     frame, counts, revision = _questions(dataset, dataset.get("split"))
     if frame.empty:
         what = f"no usable question among {counts.total:,} rows: {in_words(counts.dropped)}"
@@ -73,21 +70,6 @@ def prepare(
     dropped = {**counts.dropped, **{reason: n for reason, n in left_out.items() if n > 0}}
     counts = Counts(counts.total, len(sampled), dropped, counts.notes)
     return Prepared(sampled, rest, counts, revision)
-
-
-def whole(facts: pd.DataFrame, seed: int) -> Prepared:
-    """Prepare all facts of a calibration world as questions, without sampling.
-
-    `facts` comes from `world.facts`. Further columns become fields of the same name.
-    """
-    fields = {name: name for name in facts.columns if name != "planned"}
-    rows: list[Any] = facts.to_dict("records")
-    frame, counts = questions.normalise(rows, fields, split="world", source="world")
-    if "planned" in facts:
-        planned = facts.set_index("id")["planned"].loc[frame["id"]].to_numpy()
-        frame["planned"] = pd.Series(planned, dtype=object).where(pd.notna(planned), None)
-    shuffled = frame.sample(frac=1, random_state=seed).reset_index(drop=True)
-    return Prepared(shuffled, frame.iloc[:0], counts, None)
 
 
 def _questions(

@@ -21,7 +21,6 @@ from anchorscope.anchors.labels import says_something
 from anchorscope.anchors.question_anchors import own_spans
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
-UNSEEN = "unseen"  # `kind` of the facts that a model of a calibration world was never taught
 NAMED = 5  # most examples in notes: of anchors that mark nothing (per reason), and of shared ids
 UNWRAPPED = "lists of one text unwrapped"
 EMPTIED = "texts that a program writes for an empty cell (such as `nan`) are left out"
@@ -40,7 +39,7 @@ _COLLECTION = re.compile(
     r"|\[\s*(?:None|nan|[-+.\d]+)\s.*['\"]\s*\]",
     re.DOTALL,
 )
-LABELS = {"0": 0, "1": 1, "false": 0, "true": 1}
+TRUTHS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 Row = Mapping[str, Any]
 Fields = Mapping[str, Any]
@@ -106,15 +105,14 @@ class RowCells:
     @property
     def label(self) -> int | None:
         """The label, 0 (right) or 1 (wrong), or None if the cell is empty."""
-        value = self._value("label")
-        text = str(value) if isinstance(value, bool) else self.text("label", number=True)
-        if text is None:
-            return None
-        if text.lower() not in LABELS:
-            do = "write 1 (true) for a hallucinated answer, 0 (false) for a right one"
-            what = f"label `{text}` is not one of {', '.join(LABELS)}"
-            raise AnchorscopeError(what, self.where, do, see="label-or-popularity")
-        return LABELS[text.lower()]
+        return self._truth(
+            "label", "write 1 (true) for a hallucinated answer, 0 (false) for a right one"
+        )
+
+    @property
+    def swap(self) -> bool:
+        """Whether the row takes part in swapped answers; true if the cell is empty."""
+        return self._truth("swap", "write 0 (false) to keep a row out of swapped answers") != 0
 
     def anchors(self, question: str) -> list[dict[str, Any]] | None:
         """Return the user's own anchors as places in the question, or None if the row has none."""
@@ -131,6 +129,17 @@ class RowCells:
             if self.notes[note] <= NAMED:
                 self.notes[f"{note}: {self.where}, `{entry}`"] += 1
         return [{"start": span.start, "end": span.end, "role": span.role} for span in spans]
+
+    def _truth(self, name: str, do: str) -> int | None:
+        """Return 1 for true, 0 for false, and None for an empty cell. `do` says what to write."""
+        value = self._value(name)
+        text = str(value) if isinstance(value, bool) else self.text(name, number=True)
+        if text is None:
+            return None
+        if text.lower() not in TRUTHS:
+            what = f"{name} `{text}` is not one of {', '.join(TRUTHS)}"
+            raise AnchorscopeError(what, self.where, do, see="label-or-popularity")
+        return TRUTHS[text.lower()]
 
     def _value(self, name: str) -> Any:
         """Return the row's value for a field, unchanged; None if the dataset lacks the column."""

@@ -32,7 +32,7 @@ COLUMNS = {
     "subject": "what is asked about, or null",
     "property": "what is asked for, or null",
     "relation": "the template of the question, or null",
-    "kind": "kind of a sample in a calibration world",
+    "swap": "whether the row takes part in swapped answers",
     "popularity": "popularity of the subject",
     "split": "split of the dataset",
     "titles": "titles of supporting pages, a list",
@@ -159,7 +159,8 @@ def _entry(cells: RowCells, own_id: str | None) -> dict[str, Any]:
         "label": cells.label,
         "anchors": cells.anchors(question or ""),
         **{name: cells.text(name) for name in ("subject", "property", "response")},
-        **{name: cells.text(name, number=True) for name in ("relation", "kind")},
+        "relation": cells.text("relation", number=True),
+        "swap": cells.swap,
     }
     if entry["label"] is not None and entry["response"] is None:
         what, do = "a label without a response", "name the responses' column under fields: response"

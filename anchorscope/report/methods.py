@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
 
 from anchorscope import __version__
 from anchorscope.config.readouts import READOUTS, Pair
-from anchorscope.config.sections import NullStyle
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
 from anchorscope.report import run_facts
@@ -72,14 +70,12 @@ def text(config: Config, figure: str) -> str:
         for cell in config.cells(figure)
     ]
     datasets = [config.datasets[key] for key in asked.datasets]
-    fields = [(one.label, one.fields) for one in datasets if one.fields]
-    given = [one.label for one in datasets if one.world and one.world.style in get_args(NullStyle)]
     about = About(
         title=f"Methods of the figure {figure}",
         models=[_described(config, key) for key in asked.models],
         datasets=[one.label for one in datasets],
-        given=given + [label for label, chosen in fields if chosen.response],
-        labelled=[label for label, chosen in fields if chosen.label],
+        given=[one.label for one in datasets if one.fields.response],
+        labelled=[one.label for one in datasets if one.fields.label],
         prompts=list(
             dict.fromkeys(
                 _prompt(config, config.answering(key), asked.datasets) for key in asked.models

@@ -84,7 +84,6 @@ def _content(config: Config, cells: Sequence[Summary]) -> dict[str, Any]:
         "models": models,
         "datasets": datasets,
         "cells": cells,
-        "trained": [cell["model"] for cell in cells if config.datasets[cell["dataset"]].world],
         "figures": _pictures(config),
         "methods": texts,
         "claims": {figure: _claims(config, figure) for figure in targets},

@@ -114,10 +114,9 @@ def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
     entry = config.datasets[dataset]
     product = Path(config.results) / "data" / f"{dataset}.parquet"
     record = provenance.read(product) if provenance.beside(product).is_file() else {}
-    world = f"invented world ({entry.world.style}, seed {entry.world.seed})" if entry.world else ""
     return {
         "key": dataset,
-        "source": world or _source(entry),
+        "source": _source(entry),
         "revision": str(record.get("revision") or entry.revision or ""),
         "split": entry.split or "",
     }

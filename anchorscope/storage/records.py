@@ -10,12 +10,12 @@ from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, NOT_ASKED
 from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.provenance import beside, read
 
-RULES = "dataset prompts answers activations scores delta_p truth calibration_cell".split()
+RULES = "dataset prompts answers activations scores delta_p".split()
 ORDER = {rule: rank for rank, rule in enumerate(RULES)}
 """Rule that counts samples → its place in the order in which rules run."""
 MAKE_NUMBERS = (*ORDER, "experiment_measure", "p_true", "detection_scores")
 """Rules whose settings change numbers."""
-SHOW_NUMBERS = frozenset(("picture", "calibration_figure", "methods", "report_page"))
+SHOW_NUMBERS = frozenset(("picture", "methods", "report_page"))
 """Rules whose products only show numbers that other rules made."""
 METHOD = 3
 """Version of the method, one of the parameters of each rule that makes numbers.
@@ -23,8 +23,7 @@ METHOD = 3
 Raise it when numbers change. Snakemake then remakes products of older versions.
 """
 PER_CELL = frozenset(
-    "dataset local on_disk sample_size limit choice style dtype batch_tokens train worlds"
-    " training_seed".split()
+    "dataset local on_disk sample_size limit choice style dtype batch_tokens".split()
 )
 """Settings that may differ between the cells of a figure. All others must be equal."""
 

@@ -19,10 +19,9 @@ from anchorscope.workflow.targets import PROOF, TARGETS
 
 CATALOGUES = ("models", "datasets", "figures")
 RULES = """
-    dataset model train prompts answers activations scores truth table picture detector samples
-    methods delta_p p_true null_world null_controls calibration_cell calibration_table
-    calibration_figure detection_scores detection_cell detection_table experiment_measure
-    experiment_table experiment_calibration reproduction_table report_page served_detector
+    dataset model prompts answers activations scores delta_p table picture samples methods p_true
+    detection_scores detection_cell detection_table detector served_detector experiment_measure
+    experiment_table reproduction_table report_page
 """
 RESERVED = frozenset([*TARGETS, *PROOF, *RULES.split()])
 """Names of targets and rules of the workflow. No model, dataset or figure may have them."""
@@ -200,7 +199,7 @@ def _small_pools(config: RunConfig) -> Iterator[Mistake]:
     """Yield each `pool_size` that is smaller than the sample that is drawn from the pool."""
     for name, dataset in config.datasets.items():
         pool, size = dataset.pool_size or config.pool_size, config.sample_size_of(name)
-        if dataset.world is None and pool is not None and pool < size:
+        if pool is not None and pool < size:
             place = ("datasets", name, "pool_size") if dataset.pool_size else ("pool_size",)
             what = f"{pool} questions cannot give {size} samples (`sample_size`)"
             yield Mistake(place, what, f"ask at least {size}, or leave the key out")

@@ -170,17 +170,12 @@ class Jobs:
 def samples(config: Config, dataset: str) -> int:
     """Return the largest number of samples that a cell of this dataset can have."""
     n = asked(config, dataset)
-    if config.datasets[dataset].world:
-        return n
     return min(n, config.sample_size_of(dataset), config.limit or n)
 
 
 def asked(config: Config, dataset: str) -> int:
     """Return the largest number of questions that a model is asked of this dataset."""
     n = config.pool_size_of(dataset)
-    if world := config.datasets[dataset].world:
-        facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
-        n = 2 * facts  # each in two wordings
     path = Path(config.local_of(dataset) or "").expanduser()
     if path.suffix in LINES and path.is_file():
         header = path.suffix == ".csv"

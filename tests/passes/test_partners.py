@@ -68,7 +68,7 @@ def test_why_a_sample_has_no_partner_is_said() -> None:
         row("repeats", "Ada Smith", "trade", "Smith", ["Smith"]),
         row("restates", "Bob", "trade", "monk", ["monk"], response="The trade of Bob is monk."),
         row("alone", "Cyd", "trade", "cook", ["cook"], response="It is cook."),
-        row("untaught", "Dan", "trade", "baker", ["baker"], kind="unseen"),
+        row("kept-out", "Dan", "trade", "baker", ["baker"], swap=False),
         row("no-name", None, None, "baker", ["baker"]),
         row("dropped", "Eve", "trade", "baker", ["baker"], dropped="refusal"),
     ]
@@ -76,7 +76,7 @@ def test_why_a_sample_has_no_partner_is_said() -> None:
         "repeats": partners.SHARED_WORD,
         "restates": partners.RESTATES,
         "alone": partners.NO_PARTNER,
-        "untaught": partners.NEVER_TAUGHT,
+        "kept-out": partners.KEPT_OUT,
         "no-name": partners.NO_SUBJECT,
     }
 

@@ -229,6 +229,16 @@ def test_a_users_label_is_taken_in_every_usual_spelling() -> None:
     assert labels[:7].tolist() == [0, 1, 1, 0, 1, 0, 1] and pd.isna(labels[7])
 
 
+def test_a_row_swaps_its_answer_unless_it_says_false() -> None:
+    given = [True, False, "false", 0, "1", None, ""]
+    rows = [{"question": f"q{i}", "answer": "a", "s": swap} for i, swap in enumerate(given)]
+    found = table(rows, {**PLAIN, "swap": "s"})[0]["swap"]
+    assert found.tolist() == [True, False, False, False, True, True, True]
+    assert table(rows, PLAIN)[0]["swap"].all()
+    with pytest.raises(AnchorscopeError, match="swap `maybe` is not one of"):
+        table([rows[0] | {"s": "maybe"}], {**PLAIN, "swap": "s"})
+
+
 @pytest.mark.parametrize(
     "bad", [{"l": label, "r": "x"} for label in ("maybe", 2, 0.5)] + [{"l": 1, "r": None}]
 )

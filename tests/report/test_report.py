@@ -41,7 +41,7 @@ models:
   first: {local: first, label: First <b>model</b>}
   second: {hub: owner/second, revision: abc123}
 datasets:
-  easy: {world: {style: relation}, label: Easy}
+  easy: {local: rows.jsonl, fields: {question: q, answers: [a]}, label: Easy}
   hard: {hub: owner/hard, split: test, fields: {question: q, answers: [a]}}
 figures: {pair: {models: [first, second], datasets: [easy, hard]}}
 bootstrap: {draws: 20, min_n: 3, min_clusters: 2}

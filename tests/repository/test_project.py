@@ -61,17 +61,20 @@ def imported(path: Path, seen: set[Path]) -> set[str]:
     return found - set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("rule", sorted((PROJECT / "rules").glob("*.smk")), ids=lambda p: p.stem)
+RULES = sorted([*PROJECT.glob("rules/*.smk"), *PROJECT.glob("validation/*.smk")])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda p: p.stem)
 def test_a_rule_imports_only_what_its_environment_holds(rule):
     text = rule.read_text(encoding="utf-8")
     environments = re.findall(r"\.\./envs/(\w+)\.yaml", text)
-    scripts = re.findall(r"\.\./scripts/(\w+)\.py", text)
+    scripts = re.findall(r'script:\s+"([\w./]+)"', text)
     for environment, script in zip(environments, scripts, strict=True):
         listed = (PROJECT / "envs" / f"{environment}.yaml").read_text(encoding="utf-8")
         *_, pip = yaml.safe_load(listed)["dependencies"]
         held = {canonicalize_name(line.partition("==")[0]) for line in pip["pip"]}
         distributions = packages_distributions()
-        for module in imported(PROJECT / "scripts" / f"{script}.py", set()):
+        for module in imported((rule.parent / script).resolve(), set()):
             owners = {canonicalize_name(name) for name in distributions[module]}
             assert owners & held, f"{script} imports {module}, which {environment} lacks"
 

@@ -160,8 +160,10 @@ def test_the_order_of_the_tables_does_not_matter_and_other_samples_are_named(
     turned = Cell()
     for name in ("truth", "answers"):
         setattr(turned, name, getattr(turned, name).iloc[::-1])
+    not_measured = turned.truth[:1].assign(id="not measured")
+    turned.truth = pd.concat([not_measured, turned.truth], ignore_index=True)
     again = turned.table()
     pd.testing.assert_frame_equal(again, table)
-    turned.truth = turned.truth[1:]
+    turned.truth = turned.truth[2:]
     with pytest.raises(AnchorscopeError, match="80 samples do not match 79 answers"):
         turned.table()

@@ -67,7 +67,10 @@ def test_a_file_of_cells_without_known_truth_is_refused(
     tmp_path: Path, model: str, dataset: str, recipe: str, said: str
 ) -> None:
     path = tmp_path / "cells.yaml"
-    text = f"models: [{model}]\ndatasets: [{dataset}]\nrecipes: {{calibration-llama: {recipe}}}"
+    text = (
+        f"models: [{model}]\ndatasets: [{dataset}]\nworlds: {{world-search: {{style: search}}}}\n"
+    )
+    text += f"recipes: {{calibration-llama: {recipe}}}"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(AnchorscopeError) as caught:
         cells.read(path, RUN)

@@ -8,11 +8,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from anchorscope.config.sections import WorldSettings
-from anchorscope.questions import prompts, world
+from anchorscope.questions import prompts
 from anchorscope.storage.errors import AnchorscopeError
-from validation import curriculum, null_worlds, training
+from validation import curriculum, null_worlds, training, world
 from validation.recipes import TrainSettings
+from validation.world import WorldSettings
 
 QUESTIONS = pd.DataFrame(
     {

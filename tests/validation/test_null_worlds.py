@@ -2,16 +2,15 @@
 
 import re
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from anchorscope.anchors import labels, question_anchors
-from anchorscope.config.sections import NullStyle, WorldSettings
-from anchorscope.questions import datasets, world
-from validation import null_worlds
+from validation import null_worlds, rows, world
 from validation.null_worlds import FEATURES, FOLLOWS
+from validation.world import WorldSettings
 
 WORDS = world.words(WorldSettings(style="relation"))["word"].tolist()
 BY_HALVES = [style for style in FOLLOWS if style not in ("null-type", null_worlds.FAMILIAR)]
@@ -22,8 +21,8 @@ CHANCE = 0.15
 
 @cache
 def prepared(style: str) -> pd.DataFrame:
-    """A world as the DAG prepares it, with the text of E_A and the label."""
-    table = datasets.whole(null_worlds.samples(style, seed=0), seed=0).sampled
+    """The rows of a world, with the text of E_A and the label."""
+    table = rows.of_world(WorldSettings.model_validate({"style": style}))
     table["text"] = table["response"].str.removesuffix(".")
     pairs = zip(table["text"], table["answers"], strict=True)
     return table.assign(label=[int(not labels.matches(*pair)) for pair in pairs])
@@ -53,10 +52,6 @@ def features(table: pd.DataFrame) -> pd.DataFrame:
     values = pd.DataFrame([places(row) for row in table.to_dict("records")])
     varying = values.loc[:, values.nunique() > 1]
     return varying.ge(varying.nunique() / 2, axis="columns")
-
-
-def test_the_config_names_the_styles_of_null_worlds() -> None:
-    assert set(get_args(NullStyle)) == FOLLOWS.keys()
 
 
 @pytest.mark.parametrize("style", BY_HALVES)

@@ -1,5 +1,7 @@
 """The shipped calibration models know their world, and the instrument finds what was planted."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,13 +11,13 @@ from anchorscope import Measured, measure
 from anchorscope.config.readouts import Pair
 from anchorscope.models import loading
 from anchorscope.questions import datasets
-from anchorscope.questions.world import SCORED_KINDS
 from anchorscope.workflow import config
 from tools import ship
-from validation import cells, recipes
+from validation import cells, recipes, rows
 from validation.checks import rows_where
+from validation.world import SCORED_KINDS
 
-MODELS = PROJECT / "resources" / "models"
+MODELS, WORLDS = PROJECT / "resources" / "models", PROJECT / "resources" / "worlds"
 CONFIG = config.load(SHIPPED)
 RUN = config.read([PROJECT / "config.yaml", PROJECT / "validation/calibration.yaml"])
 KNOWN = cells.read(PROJECT / "validation/cells.yaml", RUN)
@@ -37,7 +39,10 @@ def place(request: pytest.FixtureRequest) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def questions(place: tuple[str, str]) -> pd.DataFrame:
     entry = CONFIG.datasets[place[1]].model_dump(mode="json")
-    return datasets.prepare(entry, sample_size=CONFIG.sample_size, seed=CONFIG.seed).sampled
+    local = str(WORLDS / f"{place[1]}.jsonl")
+    return datasets.prepare(
+        entry | {"local": local}, sample_size=CONFIG.sample_size, seed=CONFIG.seed
+    ).sampled
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +70,21 @@ def _rows(cell: Measured, condition: str, anchor: str) -> pd.DataFrame:
 
 @pytest.mark.parametrize("model", KNOWN.shipped)
 def test_a_shipped_checkpoint_is_of_todays_recipe_and_small(model: str) -> None:
-    assert recipes.fits(MODELS / model, KNOWN.recipe(model, RUN))
+    assert recipes.fits(MODELS / model, KNOWN.recipe(model))
     assert sum(path.stat().st_size for path in (MODELS / model).iterdir()) <= ship.LARGEST
 
 
+@pytest.mark.parametrize("name", [path.stem for path in sorted(WORLDS.iterdir())])
+def test_shipped_rows_are_those_of_todays_worlds(name: str, tmp_path: Path) -> None:
+    rows.write(rows.of_world(KNOWN.worlds[name]), tmp_path / "made.jsonl")
+    assert (tmp_path / "made.jsonl").read_bytes() == (WORLDS / f"{name}.jsonl").read_bytes()
+
+
 def test_the_model_answers_as_planted_and_enough_samples_of_each_scored_kind_stay(
-    cell: Measured, questions: pd.DataFrame
+    cell: Measured, place: tuple[str, str]
 ) -> None:
-    known = questions.set_index("question")[["kind", "planned"]]
-    answered = cell.answers.drop(columns="kind", errors="ignore")
-    answered = answered.join(known, on="question")
+    known = rows.read(WORLDS / f"{place[1]}.jsonl").set_index("question")[["kind", "planned"]]
+    answered = cell.answers.join(known, on="question")
     trained = answered[answered["planned"].notna()]
     as_planted = trained["ea_text"] == trained["planned"]
     assert as_planted.mean() >= 0.85

@@ -58,8 +58,8 @@ def model(monkeypatch):
 
 
 def measure(answers):
-    planned = dict(zip(answers["id"], answers["planned"], strict=True))
-    frame, counts = truth.truth(answers, planned, None)
+    facts = answers[["id", "kind", "planned"]]
+    frame, counts = truth.truth(answers.drop(columns=["kind", "planned"]), facts, None)
     return frame.set_index("id"), counts
 
 
@@ -110,8 +110,7 @@ def test_swaps_ask_the_same_of_another_subject_with_the_other_label_and_of_taugh
     """Of facts that were never taught where no other is left."""
     answers = cell(Ada="opal", Ben="opal", Mia="ruby")
     answers.loc[answers["subject"].isin(untaught), "planned"] = None
-    planned = dict(zip(answers["id"], answers["planned"], strict=True))
-    found = truth.choose(truth._samples(answers, planned), 0).groupby("id")["other"].agg(list)
+    found = truth.choose(truth._samples(answers, answers), 0).groupby("id")["other"].agg(list)
     for number, id_ in enumerate(answers["id"]):
         allowed = slow_candidates(answers, number)
         taught = [n for n in allowed if pd.notna(answers["planned"].iloc[n])] or allowed

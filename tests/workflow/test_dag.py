@@ -20,12 +20,7 @@ PER_CELL = ("prompts", "answers", "activations", "scores", "delta_p")
 FROM_SCORES = dict.fromkeys(("scores", "delta_p", "table"), 1) | REDRAWN | TOLD_ANEW
 NOTES = {"gated": True, "resources": {"gpus": 2, "mem_gb": 64, "gpu_mem_gb": 80, "runtime_min": 9}}
 SMALL = "calibration-llama/world-relation"
-OTHER_WORLD = {
-    "datasets": {
-        "other-world": merged(TINY["datasets"]["tiny-world"], {"world": {"style": "search"}})
-    },
-    "figures": {"tiny": {"datasets": ["tiny-world", "other-world"]}},
-}
+OTHER_ROWS = {"figures": {"tiny": {"datasets": ["tiny-world", "world-search"]}}}
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "width, label and notes": (
@@ -40,7 +35,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "bootstrap": ({"bootstrap": {"draws": 50}}, {"delta_p": 1, "table": 1} | REDRAWN | TOLD_ANEW),
     "another order of the read-outs": ({"readouts": [*reversed(SHIPPED["readouts"])]}, FROM_SCORES),
     "conditions, and another dataset": (
-        merged(OTHER_WORLD, {"conditions": {"question": None}}),
+        merged(OTHER_ROWS, {"conditions": {"question": None}}),
         dict.fromkeys(("dataset", "prompts", "answers", "table"), 1)
         | dict.fromkeys(("activations", "scores", "delta_p"), 2)
         | REDRAWN

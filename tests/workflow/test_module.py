@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import yaml
-from workflow import PROJECT, TINY, Workspace, call, counted, said
+from workflow import PROJECT, TINY, Workspace, call, counted, rows_at, said
 
 MODULE = """\
 configfile: "project.yaml"
@@ -45,6 +45,7 @@ def test_a_module_from_a_git_host_has_the_files_of_its_commit(fresh, tmp_path):
     ):
         subprocess.run(command.split(), cwd=source, check=True)
     (project / "Snakefile").write_text(MODULE)
+    rows_at(project)
     # The library is installed.
     library = Workspace(project, {}).environment() | {"PYTHONPATH": str(PROJECT)}
     assert counted(said(call(project, library, "-n"))) == ONE_CELL

@@ -1,5 +1,6 @@
 """Paths of a run's products and of the files that it starts from."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,11 +24,16 @@ def test_a_model_may_read_the_answers_of_another():
     assert paths.product("scores")(there) == "results/scores/mine/nq"
 
 
-def test_the_shipped_models_are_found_from_any_folder(tmp_path, monkeypatch):
-    folder = "resources/models/calibration-llama"
-    for cwd, expected in ((PROJECT, folder), (tmp_path, str(PROJECT / folder))):
+def test_the_shipped_models_and_rows_are_found_from_any_folder(tmp_path, monkeypatch):
+    folder, rows = "resources/models/calibration-llama", "resources/worlds/world-trivia.jsonl"
+    for cwd, place in ((PROJECT, ""), (tmp_path, PROJECT)):
         monkeypatch.chdir(cwd)
-        assert shipped.complete({})["models"]["calibration-llama"]["local"] == expected
+        whole = shipped.complete({})
+        assert whole["models"]["calibration-llama"]["local"] == str(Path(place, folder))
+        assert whole["datasets"]["world-trivia"]["local"] == str(Path(place, rows))
+    monkeypatch.chdir(PROJECT)
+    moved = shipped.complete({"data_folder": "elsewhere"})["datasets"]["world-trivia"]
+    assert moved["local"] == str(PROJECT / rows)
 
 
 def test_what_a_link_inside_a_folder_of_rows_or_a_model_leads_to_counts(tmp_path):

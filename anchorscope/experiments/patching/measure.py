@@ -84,8 +84,8 @@ def _candidates(
 ) -> list[str]:
     """Return ids of a sample's possible partners. If some share its template, return only those.
 
-    A sample whose fact was never taught is no partner, since the model cannot know its answer.
-    `right_for` holds the ids of questions for which the sample's answer is right.
+    A sample that the dataset keeps out of swaps is no partner. `right_for` holds the ids of
+    questions for which the sample's answer is right.
     """
     right_there = (one.label == 0) != rule.turns
     possible = [
@@ -94,7 +94,7 @@ def _candidates(
         if one.label in rule.labels
         and other.subject != one.subject
         and other.golds
-        and other.taught
+        and other.swaps
         and (other.label == one.label) == rule.same_label
         and (other.id in right_for) == right_there
     ]

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
-from anchorscope.config.sections import WorldSettings
-from anchorscope.questions.fields import UNSEEN
+from anchorscope.config.sections import Amount, Count, Section, Several, key
 from anchorscope.storage.errors import AnchorscopeError
 
+UNSEEN = "unseen"
+"""The kind of facts that are in no training text."""
 # Group → how often its words are right in training, whatever the question.
 GROUP_RATES = {"always": 1.0, "never": 0.0, "mostly": 0.85, "seldom": 0.15, "half": 0.5}
 SCORED_KINDS = ("truism", "myth", "surprise", "tempting")
@@ -86,13 +87,35 @@ _PARTS = {
 }
 
 
+class WorldSettings(Section):
+    """Invented questions: facts with a planted pathway, or the rows of a null control."""
+
+    style: Literal[
+        "relation", "trivia", "two_hop", "search",
+        "null-additive", "null-order", "null-type", "null-familiar",
+    ]  # fmt: skip
+    """Wording of the questions, or a null world (`null-…`). The name of a null world says what
+    decides the label. A null world uses no other key but `seed`."""
+    seed: Amount = key(0, "Seed of names, answers and kinds.")
+    pathways: Literal["both", "answer"] = key("both", "`answer`: truisms and myths only.")
+    scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")
+    redundant: Amount = key(60, "Facts of the kind `redundant` of each label.")
+    neutral: Amount = key(25, "Facts of the kind `neutral` of each label.")
+    unseen: Amount = key(40, "Facts never shown in training.")
+    wordings: Literal[1, 2] = 2
+    """Wordings in which each fact is asked. With 1, most questions that swap answers differ in more
+    than the exact tokens, so the claim `through_eq` can be judged."""
+    words_per_group: Several = key(8, "Answer words of each relation for each rate of being right.")
+
+
 def facts(settings: WorldSettings) -> pd.DataFrame:
     """Invent the facts of one dataset as questions, in one or two wordings each.
 
     The seed determines names, gold answers and planted answers. Datasets of one seed share no name.
 
     Returns:
-        Columns as in the questions' table, and `planned`, the planted answer (None if untaught).
+        Columns of a dataset (untaught facts have `swap` false, as nobody can know their answers),
+        `kind`, and `planned`, the planted answer (None if untaught).
     """
     style, seed, unseen = settings.style, settings.seed, settings.unseen
     vocabulary, counts = words(settings), dict.fromkeys(SCORED_KINDS, settings.scored)
@@ -143,7 +166,7 @@ def words(settings: WorldSettings) -> pd.DataFrame:
 
 
 def kind_of(question: Mapping[Any, Any]) -> Kind | None:
-    """Return the kind of a row of the questions' table, or None if nothing is planted."""
+    """Return the kind of a row of `facts`, or None if nothing is planted."""
     right = question["planned"] in question["answers"]
     return next((k for k in KINDS if (k.name, k.right) == (question["kind"], right)), None)
 
@@ -159,6 +182,7 @@ def _wordings(
             "subject": name,
             "property": relation,
             "relation": relation,
+            "swap": planned is not None,
             "kind": kind,
             "planned": planned,
         }
@@ -191,6 +215,6 @@ def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str
     every = every[list(STYLES).index(style) :: len(STYLES)]
     if wanted > len(every):
         what = f"a world needs {wanted} {what}, but a style has only {len(every)}"
-        do = "lower the counts in the dataset's `world` entry of config.yaml"
+        do = "lower the world's counts in validation/cells.yaml"
         raise AnchorscopeError(what, f"the world of style {style}", do, see="config")
     return iter(every if style == "search" else map(str.capitalize, every))

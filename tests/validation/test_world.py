@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from anchorscope.anchors import question_anchors
-from anchorscope.config.sections import WorldSettings
-from anchorscope.questions import world
-from validation import curriculum
+from validation import curriculum, world
+from validation.world import WorldSettings
 
 STYLES = list(world.STYLES)
 

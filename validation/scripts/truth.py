@@ -6,16 +6,11 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.workflow import jobs
-    from validation import truth
+    from validation import rows, truth
 
-    paths, product = snakemake.input, snakemake.output.truth
+    given, product = snakemake.input, snakemake.output.truth
     located, loaded = jobs.model_of(snakemake)
-    answers, questions = read_parquet(paths.answers), read_parquet(paths.questions)
-    table, counts = truth.truth(
-        answers,
-        dict(zip(questions["id"], questions["planned"], strict=True)),
-        loaded,
-        seed=snakemake.params.seed,
-    )
+    answers, facts = read_parquet(given.answers), rows.read(given.rows)
+    table, counts = truth.truth(answers, facts, loaded, seed=snakemake.params.seed)
     write_parquet(table, product)
     provenance.of_stage(snakemake, product, counts=counts, model=located)

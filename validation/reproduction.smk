@@ -30,4 +30,4 @@ rule reproduction_table:
     message:
         "reproduction: comparing figures with published ranges"
     script:
-        "../scripts/validation_table.py"
+        "scripts/reproduction_table.py"
