@@ -11,6 +11,7 @@ from workflow import SHIPPED, TINY, call, counted, merged, said
 
 from anchorscope import Detector
 from anchorscope.models import loading
+from anchorscope.statistics.scores import Scores
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_parquet
 
@@ -88,7 +89,7 @@ def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path
     record = provenance.read(rows)
     assert record["settings"]["settings"] == {"arms": ["placebo"]}
     assert record["settings"]["readouts"] == SHIPPED["readouts"]
-    scores = read_parquet(clone.results / "scores/tiny-llama/tiny-world.parquet")
+    scores = Scores.read(clone.results / "scores/tiny-llama/tiny-world.safetensors")
     assert clean_difference(read_parquet(rows), scores) < 1e-4
     assert any("fewer tokens" in note for note in record["counts"]["notes"])
 

@@ -12,7 +12,7 @@ from workflow import Workspace
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.pairs import table as crossing
 from anchorscope.passes import activations, interventions
-from anchorscope.probes.scores import COLUMNS as SCORES
+from anchorscope.statistics.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 
 CELL = "tiny-llama/tiny-world"

@@ -126,7 +126,7 @@ def test_a_product_deleted_by_hand_is_made_again_but_activations_may_be_deleted(
     assert clone.planned("tiny") == {}
     (clone.results / TABLE.removeprefix("results/")).unlink()
     assert clone.planned("tiny").keys() == {"table", "picture", "methods"}
-    (clone.results / f"scores/{CELL}.parquet").unlink()
+    (clone.results / f"scores/{CELL}.safetensors").unlink()
     assert {"activations", "scores", "table"} <= clone.planned("tiny").keys()
 
 
@@ -212,7 +212,7 @@ def test_products_of_other_settings_are_refused_if_snakemakes_own_records_are_mi
     (clone.results / "figures/tiny.methods.md").unlink()
     done = clone.run("tiny", change={"probe": {"scoring": "published"}})
     assert done.returncode != 0 and not (clone.results / "figures/tiny.methods.md").exists()
-    for part in (f"scores/{CELL}.parquet", "other settings", "#stale-product"):
+    for part in (f"scores/{CELL}.safetensors", "other settings", "#stale-product"):
         assert part in done.stderr
     clone.build("tiny")
     assert (clone.results / "figures/tiny.methods.md").exists()
