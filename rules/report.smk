@@ -41,8 +41,7 @@ rule report_page:
             *[
                 f"figures/{figure}.{view}.svg"
                 for figure in cfg.targets
-                for view, picture in paths.views.items()
-                if not picture.of_main_run
+                for view in paths.extra_views
             ],
             *[
                 f"tables/{figure}.{name}.csv"
