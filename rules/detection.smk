@@ -156,7 +156,6 @@ rule served_detector:
         method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
-        readout="resid/final",
         main=paths.detected,
         batch_tokens=cfg.batch_tokens,
         settings=cfg.prompting,
@@ -166,4 +165,4 @@ rule served_detector:
     message:
         "detector of {wildcards.model} on {wildcards.dataset}: at the residual stream"
     script:
-        "../scripts/detector.py"
+        "../scripts/served_detector.py"

@@ -53,4 +53,4 @@ rule report_page:
     message:
         f"report of the run in {ROOT}: writing one page"
     script:
-        "../scripts/report.py"
+        "../scripts/report_page.py"
