@@ -1,11 +1,57 @@
-"""Write the mean of one cell's fold probes as a detector."""
+"""Write the means of one cell's fold probes as detectors: at its read-out, and at one to serve."""
 
+from pathlib import Path
+
+from anchorscope.config.readouts import Pair, available
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv, read_json, read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.workflow import detectors
+    from anchorscope.detectors import card, served
+    from anchorscope.detectors.detector import Origin, export, out_of_fold_auc, shape_of
+    from anchorscope.models.loading import read_config
+    from anchorscope.models.rows import arounds_of
+    from anchorscope.passes import activations
+    from anchorscope.passes.features import reordered
+    from anchorscope.probes import fitting, stored
+    from anchorscope.statistics.samples import places
+    from anchorscope.workflow import jobs
 
-    cell = detectors.cell(snakemake)
-    readout = cell.readout(snakemake.params.readout)
-    probes, states = detectors.fitted(snakemake, cell, readout)
-    detectors.write(snakemake, cell, readout, probes, states, judged=readout)
+    given, chosen, folder = snakemake.input, snakemake.params, snakemake.input.activations
+    located = read_json(given.model)
+    from_hub = located["source"] != "local"
+    probes = stored.read(given.probes)
+    settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
+    answers = activations.measured(read_parquet(given.answers), folder)
+    design = probes.design(answers, settings, folder)
+    answers = design.in_order(answers)
+    origin = Origin(
+        model=located["source"] if from_hub else located["path"],
+        revision=located["revision"] if from_hub else None,
+        dtype=chosen.dtype,
+        shape=shape_of(read_config(Path(located["path"])), located["path"]),
+        style=chosen.style,
+        around=arounds_of(read_parquet(given.prompts), answers),
+        settings=chosen.settings,
+    )
+    main = available(chosen.readout, {Pair.of(one).site for one in probes.fitted})
+    written = {snakemake.output.probe: main, snakemake.output.resid: served.READOUT}
+    for product, readout in written.items():
+        if readout in probes.fitted:
+            fitted, (ids, states) = (
+                probes.fitted[readout],
+                activations.read(folder, readout, "clean"),
+            )
+            states = reordered(states, places(ids, design.ids, folder))
+        else:
+            located, loaded = jobs.model_of(snakemake)
+            states = served.states(loaded, answers, readout)
+            fitted = served.fit(states, design, loaded.device)
+        # the numbers of the run are those of a read-out of the run
+        table = card.numbers(read_csv(given.summary), readout if readout in probes.fitted else main)
+        table |= {card.AT_LAYER: out_of_fold_auc(fitted, design, states)}
+        made = export(fitted, readout, answers, states, origin, data=chosen.data, table=table)
+        made.save(product)
+        counts = provenance.counts_of(folder)
+        provenance.of_stage(snakemake, product, counts=counts, model=located)

@@ -22,7 +22,7 @@ RULES = """
     dataset model train prompts answers activations scores truth table picture detector samples
     methods delta_p p_true null_world null_controls calibration_cell calibration_table
     calibration_figure detection_scores detection_cell detection_table experiment_measure
-    experiment_table experiment_calibration reproduction_table report_page served_detector
+    experiment_table experiment_calibration reproduction_table report_page
 """
 RESERVED = frozenset([*TARGETS, *PROOF, *RULES.split()])
 """Names of targets and rules of the workflow. No model, dataset or figure may have them."""
