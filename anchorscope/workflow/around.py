@@ -1,4 +1,8 @@
-"""Checks before a run's first job, and explanations of failed jobs at the end of the run."""
+"""Checks before a run's first job, and explanations of failed jobs at the end of the run.
+
+Snakemake documents no way to the jobs of a run, so they are read from its DAG, here and in
+`interrupted.products`.
+"""
 
 import logging
 import re
