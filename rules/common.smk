@@ -114,8 +114,8 @@ def after_run():
     }
     figures |= {f"{name}, for a paper": f"{ROOT}/figures/{name}.methods.md" for name in cfg.figures}
     figures["report"] = f"{ROOT}/report/index.html"
-    new = [f"{name}: {path}" for name, path in figures.items() if changed(path) > BEGIN]
-    atexit.register(lambda: print(*new, sep="\n", file=sys.stderr))
+    if new := [f"{name}: {path}" for name, path in figures.items() if changed(path) > BEGIN]:
+        atexit.register(print, *new, sep="\n", file=sys.stderr)
 
 
 def after_failure():
