@@ -6,20 +6,18 @@
 
 # The rules behind a figure, and more rules behind experiments and detection. Their targets ask for
 # products that failed jobs left out.
-def behind(*names):
-    """Return the rules behind a figure, and further ones, by name."""
-    every = "dataset model prompts answers activations scores delta_p table".split()
-    return {name: getattr(rules, name) for name in (*every, *names)}
-
-
-BEHIND = behind()
-MEASURED = behind("experiment_measure", "experiment_table")
-DETECTED = behind(
-    *(["p_true"] if P_TRUE_NEEDED else []),
-    "detection_scores",
-    "detection_cell",
-    "detection_table",
-)
+STAGES = "dataset model prompts answers activations scores delta_p table".split()
+BEHIND = {name: getattr(rules, name) for name in STAGES}
+MEASURED = BEHIND | {
+    "experiment_measure": rules.experiment_measure,
+    "experiment_table": rules.experiment_table,
+}
+DETECTED = BEHIND | {
+    **({"p_true": rules.p_true} if P_TRUE_NEEDED else {}),
+    "detection_scores": rules.detection_scores,
+    "detection_cell": rules.detection_cell,
+    "detection_table": rules.detection_table,
+}
 
 
 for figure in cfg.figures:
