@@ -22,7 +22,7 @@ run: $(READY) ## set up if needed, then build the targets of config.yaml (ARGS="
 	$(BIN)/snakemake --cores all $(ARGS) $(QUIET)
 
 resume: $(READY) ## after a crash: clear a lock that no live process owns, then go on (PROFILE=slurm on a cluster)
-	$(BIN)/python -m anchorscope.workflow.resume $(if $(PROFILE),--profile $(PROFILE),--cores all) $(ARGS) $(QUIET)
+	$(BIN)/python -m anchorscope.workflow.interrupted.resume $(if $(PROFILE),--profile $(PROFILE),--cores all) $(ARGS) $(QUIET)
 
 # ROWS: a folder of rows in place of the hub's, see resources/local-rows.yaml; N: answers measured
 # of a dataset; POOL: questions asked;

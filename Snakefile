@@ -33,7 +33,7 @@ rule all:
     input:
         [paths.pictures(figure) + paths.views_of(figure) for figure in cfg.targets],
         [texts(figure) for figure in cfg.targets],
-        lambda _: paths.lost(cfg.targets, BEHIND),
+        lambda _: lost(cfg, cfg.targets, BEHIND),
     message:
         "all figures of `targets` and their methods texts are done"
 
@@ -55,10 +55,3 @@ include: "rules/targets.smk"
 if cfg.validation:
 
     include: "validation/rules.smk"
-
-
-if workflow.modifier.is_main_snakefile():
-    try:
-        targets.check_targets(cfg, workflow)
-    except AnchorscopeError as error:
-        sys.exit(f"error: {error}")

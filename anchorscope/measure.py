@@ -15,6 +15,8 @@ import pandas as pd
 from anchorscope import statements
 from anchorscope.cell import tables
 from anchorscope.config.readouts import Pair, not_measured
+from anchorscope.config.sections import Mark
+from anchorscope.config.settings import Config
 from anchorscope.curve.per_sample import per_sample
 from anchorscope.detectors import card
 from anchorscope.detectors.detector import Detector, Origin, export
@@ -31,16 +33,10 @@ from anchorscope.styles import default_style
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.config.settings import Config
     from anchorscope.figures.style import Figure
     from anchorscope.models.families import Loaded
     from anchorscope.passes.batches import Plan
 
-SETTINGS = frozenset(
-    "anchors batch_tokens bootstrap conditions finder generation max_prompt_tokens"
-    " no_answer probe readouts seed".split()
-)
-"""Keys of the config that `measure` takes."""
 log = logging.getLogger(__name__)
 
 
@@ -192,13 +188,13 @@ def measure(
             that share a question or subject with `table` are left out. By default a tenth of
             `table`, at most 20 rows, is held back for examples and not measured.
         names: Names of model and dataset in tables and figures.
-        settings: Keys of config.yaml that `SETTINGS` lists.
+        settings: Keys of config.yaml with `Mark.MEASURE`.
 
     Raises:
         AnchorscopeError: A column is missing, the model cannot be measured, there is no such
             setting, no row is left to measure, or a class has too few samples to fit a probe.
     """
-    chosen = settings_of(settings, SETTINGS, "measure")
+    chosen = settings_of(settings, Config.marked(Mark.MEASURE), "measure")
     loaded = wrapped(model, tokenizer, batch_tokens=chosen.batch_tokens)
     style = prompt or default_style(tokenizer)
     with shown(" on ".join(names)):

@@ -29,7 +29,7 @@ REHEARSED = (
     "--models {model} --datasets popqa && {run}"
 )
 RUN = (
-    "{python} -m anchorscope.workflow.resume --cores all {target} "
+    "{python} -m anchorscope.workflow.interrupted.resume --cores all {target} "
     "--configfile resources/rehearsal.yaml results/rehearsal/cells.yaml"
 )
 """Command that draws a figure. It also continues a run that ran out of time and left its lock."""

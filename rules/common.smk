@@ -5,6 +5,7 @@ import atexit
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -13,14 +14,18 @@ from anchorscope.detectors import registry as detection_views
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.records import METHOD
-from anchorscope.workflow import around, resume, targets, trials
+from anchorscope.workflow import around, targets
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
+from anchorscope.workflow.interrupted import cluster, resume
+from anchorscope.workflow.interrupted.products import changed, lost
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
-from anchorscope.workflow.resources import Jobs, site_of
+from anchorscope.workflow.resources import Jobs, site_of, trials_on
 from anchorscope.workflow.stage import share_library
 
 share_library(HERE)
+
+BEGIN = time.time()
 
 # The DAG consists of many long-lived objects. Garbage collection would add a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
@@ -48,7 +53,7 @@ except AnchorscopeError as error:
     sys.exit(f"error: {error}")
 
 paths = Paths(cfg, HERE)
-jobs = Jobs(cfg, site, here=on_this_machine, trials=trials.read())
+jobs = Jobs(cfg, site, here=on_this_machine, trials=trials_on(site))
 RESULTS, ROOT = cfg.results, cfg.root
 EXPERIMENTS = registry.EXPERIMENTS
 
@@ -85,9 +90,9 @@ CHOICE = {"choice": lambda w: cfg.choice_of(w.dataset)} if cfg.chooses else {}
 
 def before_run():
     """Refuse a run that is known to fail, before the first job."""
+    resume.end_on_interrupt(end_jobs=on_this_machine)
     try:
-        around.check(workflow, cfg)
-        around.drop_forced(workflow)
+        around.check(workflow, cfg, here=on_this_machine)
     except AnchorscopeError as error:
         sys.exit(f"error: {error}")
 
@@ -101,33 +106,28 @@ def without_a_job():
 
 
 def after_run():
-    """Print the paths of pictures, paragraphs for a paper and report, below Snakemake's output."""
-    jobs = list(workflow.dag.jobs)
-    pictures = [job for job in jobs if job.rule.name == "picture"]
-    methods = [job for job in jobs if job.rule.name == "methods"]
-    reports = [job for job in jobs if job.rule.name == "report_page"]
-    lines = [
-        f"{job.wildcards.figure}{job.wildcards.view}: {job.output.html}"
-        for job in pictures
-        if not (job.wildcards.view and paths.picture(job.wildcards).of_main_run)
-    ]
-    lines += [f"{job.wildcards.figure}, for a paper: {job.output.text}" for job in methods]
-    lines += [f"report: {job.output.page}" for job in reports]
-    atexit.register(lambda: print(*lines, sep="\n", file=sys.stderr))
+    """Print the paths of new pictures, paragraphs for a paper and report, below all output."""
+    figures = {
+        name: f"{ROOT}/figures/{name}.html"
+        for figure in cfg.figures
+        for name in [figure, *(f"{figure}.{view}" for view in paths.extra_views)]
+    }
+    figures |= {f"{name}, for a paper": f"{ROOT}/figures/{name}.methods.md" for name in cfg.figures}
+    figures["report"] = f"{ROOT}/report/index.html"
+    if new := [f"{name}: {path}" for name, path in figures.items() if changed(path) > BEGIN]:
+        atexit.register(print, *new, sep="\n", file=sys.stderr)
 
 
 def after_failure():
     """Print why jobs failed, below Snakemake's output."""
-    if around.on_a_cluster(workflow):
+    if not on_this_machine:
         # The plugin overlooks jobs that were being submitted when the run was interrupted.
-        resume.cancel_orphans(Path.cwd())
+        cluster.cancel_orphans(Path.cwd())
     if failed := workflow.scheduler.failed:
         sys.exit("\n".join(map(around.why_failed, failed)))
 
 
-if workflow.modifier.is_main_snakefile() and workflow.is_main_process:
-    resume.end_on_interrupt(end_jobs=on_this_machine)
-    around.if_nothing_to_do(without_a_job)
+around.if_nothing_to_do(without_a_job)
 
 
 onstart:

@@ -99,6 +99,8 @@ rule detection_cell:
         "../scripts/detection_cell.py"
 
 
+# One detector at the cell's read-out, and one at the residual stream, whose states serving engines
+# return. Unless `readouts` holds that read-out, one more pass per sample measures it.
 rule detector:
     input:
         answers=paths.product("answers", ".parquet"),
@@ -108,44 +110,14 @@ rule detector:
         probes=paths.product("probes", ".safetensors"),
         summary=paths.product("delta_p", ".summary.csv"),
     output:
-        detector=directory(f"{ROOT}/detectors/{{model}}/{{dataset}}/probe"),
-        provenance=f"{ROOT}/detectors/{{model}}/{{dataset}}/probe.provenance.json",
+        probe=directory(f"{ROOT}/detectors/{{model}}/{{dataset}}/probe"),
+        resid=directory(f"{ROOT}/detectors/{{model}}/{{dataset}}/resid"),
+        provenance=[
+            f"{ROOT}/detectors/{{model}}/{{dataset}}/probe.provenance.json",
+            f"{ROOT}/detectors/{{model}}/{{dataset}}/resid.provenance.json",
+        ],
     log:
         f"{ROOT}/logs/detector/{{model}}/{{dataset}}.log",
-    conda:
-        "../envs/gpu.yaml"
-    resources:
-        **jobs.asks("tables"),
-    params:
-        method=METHOD,
-        dtype=lambda w: cfg.models[w.model].dtype,
-        style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
-        readout=paths.detected,
-        settings=cfg.prompting,
-        probe=cfg.probe.model_dump(mode="json"),
-        data=lambda w: cfg.named_data(w.dataset),
-        seed=cfg.seed,
-    message:
-        "detector of {wildcards.model} on {wildcards.dataset}: the mean of its fold probes"
-    script:
-        "../scripts/detector.py"
-
-
-# The same at the residual stream, whose states serving engines return. Unless `readouts` holds this
-# read-out, one more pass per sample measures it.
-rule served_detector:
-    input:
-        answers=paths.product("answers", ".parquet"),
-        prompts=paths.product("prompts", ".parquet"),
-        model=f"{RESULTS}/models/{{model}}.json",
-        activations=paths.product("activations"),
-        probes=paths.product("probes", ".safetensors"),
-        summary=paths.product("delta_p", ".summary.csv"),
-    output:
-        detector=directory(f"{ROOT}/detectors/{{model}}/{{dataset}}/resid"),
-        provenance=f"{ROOT}/detectors/{{model}}/{{dataset}}/resid.provenance.json",
-    log:
-        f"{ROOT}/logs/detector/{{model}}/{{dataset}}.resid.log",
     conda:
         "../envs/gpu.yaml"
     threads: jobs.cores
@@ -156,14 +128,13 @@ rule served_detector:
         method=METHOD,
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[cfg.models[w.model].answers_of or w.model].prompt,
-        readout="resid/final",
-        main=paths.detected,
+        readout=paths.detected,
         batch_tokens=cfg.batch_tokens,
         settings=cfg.prompting,
         probe=cfg.probe.model_dump(mode="json"),
         data=lambda w: cfg.named_data(w.dataset),
         seed=cfg.seed,
     message:
-        "detector of {wildcards.model} on {wildcards.dataset}: at the residual stream"
+        "detectors of {wildcards.model} on {wildcards.dataset}: the mean of its fold probes"
     script:
         "../scripts/detector.py"

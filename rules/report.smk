@@ -40,8 +40,7 @@ rule report_page:
             *[
                 f"figures/{figure}.{view}.svg"
                 for figure in cfg.targets
-                for view, picture in paths.views.items()
-                if not picture.of_main_run
+                for view in paths.extra_views
             ],
             *[
                 f"tables/{figure}.{name}.csv"
@@ -53,4 +52,4 @@ rule report_page:
     message:
         f"report of the run in {ROOT}: writing one page"
     script:
-        "../scripts/report.py"
+        "../scripts/report_page.py"

@@ -6,24 +6,18 @@
 
 # The rules behind a figure, and more rules behind experiments and detection. Their targets ask for
 # products that failed jobs left out.
-BEHIND = [
-    rules.dataset,
-    rules.model,
-    rules.prompts,
-    rules.answers,
-    rules.activations,
-    rules.scores,
-    rules.delta_p,
-    rules.table,
-]
-MEASURED = [*BEHIND, rules.experiment_measure, rules.experiment_table]
-DETECTED = [
-    *BEHIND,
-    *([rules.p_true] if P_TRUE_NEEDED else []),
-    rules.detection_scores,
-    rules.detection_cell,
-    rules.detection_table,
-]
+STAGES = "dataset model prompts answers activations scores delta_p table".split()
+BEHIND = {name: getattr(rules, name) for name in STAGES}
+MEASURED = BEHIND | {
+    "experiment_measure": rules.experiment_measure,
+    "experiment_table": rules.experiment_table,
+}
+DETECTED = BEHIND | {
+    **({"p_true": rules.p_true} if P_TRUE_NEEDED else {}),
+    "detection_scores": rules.detection_scores,
+    "detection_cell": rules.detection_cell,
+    "detection_table": rules.detection_table,
+}
 
 
 for figure in cfg.figures:
@@ -34,7 +28,7 @@ for figure in cfg.figures:
         input:
             paths.pictures(figure),
             texts(figure),
-            lambda _, figure=figure: paths.lost([figure], BEHIND),
+            lambda _, figure=figure: lost(cfg, [figure], BEHIND),
         message:
             f"{figure} is drawn"
 
@@ -50,13 +44,13 @@ for experiment in EXPERIMENTS.values():
                 for figure in cfg.targets
                 for stem in experiment.pictures
             ],
-            lambda _, name=experiment.name: paths.lost(cfg.targets, MEASURED, name),
+            lambda _, name=experiment.name: lost(cfg, cfg.targets, MEASURED, name),
 
 
 rule evidence:
     input:
         [paths.views_of(figure) for figure in cfg.targets],
-        lambda _: paths.lost(cfg.targets, BEHIND),
+        lambda _: lost(cfg, cfg.targets, BEHIND),
 
 
 rule detection:
@@ -66,7 +60,7 @@ rule detection:
             for figure in cfg.targets
             for picture in detection_views.VIEWS
         ],
-        lambda _: paths.lost(cfg.targets, DETECTED),
+        lambda _: lost(cfg, cfg.targets, DETECTED),
 
 
 rule detectors:
@@ -74,15 +68,25 @@ rule detectors:
         [f"{cell}/probe" for cell in paths.of_targets("detectors", "")],
         [f"{cell}/resid" for cell in paths.of_targets("detectors", "")],
         [f"{ROOT}/tables/{figure}.samples.csv" for figure in cfg.targets],
-        lambda _: paths.lost(cfg.targets, BEHIND),
+        lambda _: lost(cfg, cfg.targets, BEHIND),
 
 
 rule report:
     input:
         f"{ROOT}/report/index.html",
-        lambda _: paths.lost(cfg.targets, BEHIND),
+        lambda _: lost(cfg, cfg.targets, BEHIND),
 
 
 rule reproduction:
     input:
         f"{ROOT}/tables/reproduction.csv",
+
+
+# Targets of the run that compares the instrument with known truth: they fail and name its command.
+for target in [] if cfg.validation else targets.PROOF:
+
+    rule:
+        name:
+            target
+        input:
+            lambda _, target=target: sys.exit(f"error: {targets.elsewhere(target)}"),

@@ -1,4 +1,4 @@
-"""Write the mean of one cell's fold probes as a detector."""
+"""Write the means of one cell's fold probes as detectors: at its read-out, and at one to serve."""
 
 from pathlib import Path
 
@@ -16,21 +16,13 @@ with stage(snakemake):
     from anchorscope.probes import fitting, stored
     from anchorscope.workflow import jobs
 
-    given, chosen, written = snakemake.input, snakemake.params, snakemake.output.detector
-    located, folder = read_json(given.model), given.activations
+    given, chosen, folder = snakemake.input, snakemake.params, snakemake.input.activations
+    located = read_json(given.model)
     from_hub = located["source"] != "local"
     probes = stored.read(given.probes)
-    sites = {Pair.of(one).site for one in probes.fitted}
-    readout = available(chosen.readout, sites)
     settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
     answers = activations.measured(read_parquet(given.answers), folder)
     design = probes.design(answers, settings, folder)
-    if readout in probes.fitted:
-        fitted, (_, states) = probes.fitted[readout], activations.read(folder, readout, "clean")
-    else:
-        located, loaded = jobs.model_of(snakemake)
-        states = served.states(loaded, answers, readout)
-        fitted = served.fit(states, design, loaded.device)
     origin = Origin(
         model=located["source"] if from_hub else located["path"],
         revision=located["revision"] if from_hub else None,
@@ -40,10 +32,19 @@ with stage(snakemake):
         around=arounds_of(read_parquet(given.prompts), answers),
         settings=chosen.settings,
     )
-    # the numbers of the run are those of a read-out of the run
-    judged = readout if readout in probes.fitted else available(chosen.main, sites)
-    table = card.numbers(read_csv(given.summary), judged)
-    table |= {card.AT_LAYER: out_of_fold_auc(fitted, design, states)}
-    export(fitted, readout, answers, states, origin, data=chosen.data, table=table).save(written)
-    counts = provenance.counts_of(folder)
-    provenance.of_stage(snakemake, written, counts=counts, model=located)
+    main = available(chosen.readout, {Pair.of(one).site for one in probes.fitted})
+    written = {snakemake.output.probe: main, snakemake.output.resid: served.READOUT}
+    for product, readout in written.items():
+        if readout in probes.fitted:
+            fitted, (_, states) = probes.fitted[readout], activations.read(folder, readout, "clean")
+        else:
+            located, loaded = jobs.model_of(snakemake)
+            states = served.states(loaded, answers, readout)
+            fitted = served.fit(states, design, loaded.device)
+        # the numbers of the run are those of a read-out of the run
+        table = card.numbers(read_csv(given.summary), readout if readout in probes.fitted else main)
+        table |= {card.AT_LAYER: out_of_fold_auc(fitted, design, states)}
+        made = export(fitted, readout, answers, states, origin, data=chosen.data, table=table)
+        made.save(product)
+        counts = provenance.counts_of(folder)
+        provenance.of_stage(snakemake, product, counts=counts, model=located)

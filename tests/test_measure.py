@@ -4,7 +4,6 @@ import inspect
 import json
 import logging
 import re
-from importlib import import_module
 from typing import Any
 
 import own_rows
@@ -17,6 +16,8 @@ from workflow import PROJECT
 
 import anchorscope
 from anchorscope import Measured
+from anchorscope.config.sections import Mark
+from anchorscope.config.settings import Config
 from anchorscope.curve import curve
 from anchorscope.curve.controls import CONTRASTS
 from anchorscope.models import tiny
@@ -53,7 +54,7 @@ def test_the_docs_list_every_argument():
     cells = [line.partition(" | ")[0] for line in table.splitlines() if line.startswith("`")]
     named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     own = {*inspect.signature(anchorscope.measure).parameters} - {"settings"}
-    assert named == own | import_module("anchorscope.measure").SETTINGS
+    assert named == own | Config.marked(Mark.MEASURE)
 
 
 def test_the_table_is_a_figures_table(measured: Measured) -> None:

@@ -162,5 +162,5 @@ STAGES = frozenset(
     " delta_p table picture truth"
     " methods calibration_cell calibration_table calibration_figure null_controls"
     " reproduction_table report_page"
-    " experiment_measure experiment_table detector served_detector samples".split()
+    " experiment_measure experiment_table detector samples".split()
 )

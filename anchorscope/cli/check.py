@@ -18,13 +18,13 @@ from anchorscope.passes import partners
 from anchorscope.questions import datasets, hub, prompts, questions, reading, revisions
 from anchorscope.statements import say
 from anchorscope.storage.counts import in_words
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.styles import Example, style_of
-from anchorscope.workflow import trials
+from anchorscope.workflow import targets as known, trials
 from anchorscope.workflow.around import check_room, check_writable
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, asked, samples
-from anchorscope.workflow.targets import Cell, is_built
+from anchorscope.workflow.targets import Cell
 from anchorscope.workflow.trials import Trial
 
 
@@ -36,6 +36,29 @@ class Finding(NamedTuple):
     what: str
     do: str | None = None
     see: str | None = None
+
+
+def cells_of(config: RunConfig, target: str) -> list[Cell]:
+    """Return the cells that `target` measures: a figure, or another target of Snakemake.
+
+    Raises:
+        AnchorscopeError: There is no such target.
+    """
+    if target in config.figures:
+        return list(dict.fromkeys(config.cells(target)))
+    if target in known.PROOF:
+        raise known.elsewhere(target)
+    if target not in known.TARGETS:
+        names = nearest(Path(target).name, [*config.figures, *known.TARGETS])
+        do = f"{names} (a figure of your own needs `--configfile` with its file)"
+        raise AnchorscopeError(f"there is no target `{target}`", None, do, see="config")
+    return [] if target == "reproduction" else known.shown_cells(config)
+
+
+def is_built(config: Config, cell: Cell) -> bool:
+    """Return whether a cell's last product exists, up to date or not (see `snakemake -n`)."""
+    model, dataset = cell
+    return Path(config.root, "delta_p", model, f"{dataset}.csv").is_file()
 
 
 def tried(about: str, name: str, call: Callable[..., str], *arguments: Any) -> Finding:
@@ -53,7 +76,7 @@ def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
 
 
 def check(config: RunConfig, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
-    """Check everything that the targets need; `work` is target → cells, see `targets.cells_of`.
+    """Check everything that the targets need; `work` is target → cells, see `cells_of`.
 
     Models are checked first, because sizes on the disk can be given only for usable models.
     """

@@ -72,11 +72,11 @@ def check(
     It checks config, disk, GPUs, checkpoints, rows and access to the hub. Nothing is downloaded.
     The hub is asked only about models and datasets that are not on this machine.
     """
-    from anchorscope.cli.check import check as checked
+    from anchorscope.cli.check import cells_of, check as checked
 
     chosen = read(config_files)
     try:
-        work = {name: known.cells_of(chosen, name) for name in targets or chosen.targets}
+        work = {name: cells_of(chosen, name) for name in targets or chosen.targets}
     except AnchorscopeError as error:
         raise UsageError(error.what, error.where, error.do, see=error.see) from None
     findings = []

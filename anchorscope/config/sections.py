@@ -37,6 +37,7 @@ class Mark(Enum):
     NOT_IN_FIGURES = "neither numbers nor words of a figure depend on it"
     PROMPTING = "prompts and exact answers depend on it"
     TRIAL = "time and memory of a trial depend on it"
+    MEASURE = "`anchorscope.measure` takes it"
 
 
 def mistake(what: str, do: str, see: str = "config") -> PydanticCustomError:

@@ -150,7 +150,9 @@ class Config(Section):
     all."""
     targets: Annotated[Listed[FigureKey], Mark.NO_NUMBER] = Field(["demo"])
     """Figures that `snakemake --cores all` builds."""
-    seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
+    seed: Annotated[Amount, Mark.MEASURE] = key(
+        0, "Seed of samples, few-shot examples, controls and folds."
+    )
     sample_size: Count = 2000
     """Answers measured per cell."""
     pool_size: Count | None = None
@@ -159,37 +161,45 @@ class Config(Section):
     balance: bool = True
     """Whether to measure as many right as wrong answers, at most two of one class for each of the
     other. `false` measures answers as they come."""
-    max_prompt_tokens: Annotated[Count, Mark.PROMPTING] = 1024
+    max_prompt_tokens: Annotated[Count, Mark.PROMPTING, Mark.MEASURE] = 1024
     """Longer prompts are dropped and counted."""
     most_dropped: Annotated[Share, Mark.NO_NUMBER, Mark.NOT_IN_FIGURES] = 0.5
     """The run stops if all stages together lose a larger share."""
-    anchors: Annotated[Literal["subject+property", "subject"], Mark.PROMPTING] = "subject+property"
+    anchors: Annotated[Literal["subject+property", "subject"], Mark.PROMPTING, Mark.MEASURE] = (
+        "subject+property"
+    )
     """Part of the question that the exact question tokens cover."""
-    finder: Annotated[Literal["metadata", "offline"], Mark.PROMPTING] = "metadata"
+    finder: Annotated[Literal["metadata", "offline"], Mark.PROMPTING, Mark.MEASURE] = "metadata"
     """Finder of the exact question tokens: `metadata` uses the dataset's subject and property where
     known; `offline` uses the question's text alone."""
-    conditions: Annotated[Conditions, Mark.TRIAL] = Field(default_factory=_all_conditions)
+    conditions: Annotated[Conditions, Mark.TRIAL, Mark.MEASURE] = Field(
+        default_factory=_all_conditions
+    )
     """Passes in addition to `clean`; by default all."""
-    readouts: Annotated[Listed[Readout], Mark.TRIAL] = Field(["mlp/final", "mlp/prompt_end"])
+    readouts: Annotated[Listed[Readout], Mark.TRIAL, Mark.MEASURE] = Field(
+        ["mlp/final", "mlp/prompt_end"]
+    )
     """Read-outs to measure, `<site>/<position>`. The prompt's end is measured at each of their
     sites, because the claim `answer_adds` compares with it."""
-    generation: Annotated[Generation, Mark.PROMPTING, Mark.TRIAL] = Field(
+    generation: Annotated[Generation, Mark.PROMPTING, Mark.TRIAL, Mark.MEASURE] = Field(
         default_factory=Generation
     )
     """Settings for generating answers."""
-    no_answer: Annotated[Literal["drop", "wrong"], Mark.PROMPTING] = "drop"
+    no_answer: Annotated[Literal["drop", "wrong"], Mark.PROMPTING, Mark.MEASURE] = "drop"
     """Treatment of a response that is no answer (a refusal, the question or a gold answer in it
     repeated, an unfinished sentence): `drop` leaves it out and counts it by reason; `wrong`
     measures it like any other."""
-    batch_tokens: Annotated[Count | None, Mark.NOT_IN_FIGURES] = None
+    batch_tokens: Annotated[Count | None, Mark.NOT_IN_FIGURES, Mark.MEASURE] = None
     """Maximum number of tokens in a batch; by default 8,192 on a CPU and 98,304 on a GPU. A batch
     that does not fit in a GPU's memory is halved."""
     keep_activations: Annotated[bool, Mark.NO_NUMBER, Mark.NOT_IN_FIGURES] = True
     """Whether to keep activations on disk after scoring."""
-    probe: Annotated[Probe, Mark.TRIAL] = Field(
+    probe: Annotated[Probe, Mark.TRIAL, Mark.MEASURE] = Field(
         default_factory=Probe, description="How probes are fitted."
     )
-    bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Confidence intervals.")
+    bootstrap: Annotated[Bootstrap, Mark.MEASURE] = Field(
+        default_factory=Bootstrap, description="Confidence intervals."
+    )
     chart: Annotated[ChartSettings, Mark.NO_NUMBER, Mark.NOT_IN_FIGURES] = Field(
         default_factory=ChartSettings, description="How figures look."
     )

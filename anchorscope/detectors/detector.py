@@ -257,7 +257,7 @@ class Detector:
     ) -> pd.DataFrame:
         """Return the answers table of `given`. The id of an answer is the number of its row."""
         origin = self.origin
-        chosen = settings_of(origin.settings, frozenset(origin.settings), "score")
+        chosen = settings_of(origin.settings, origin.settings.keys(), "score")
         numbered = [{**row, "id": f"{number:09}"} for number, row in enumerate(given)]
         asked = ask(numbered, "plain", 0, source=source, unlabelled=True)
         _, answers = answer(

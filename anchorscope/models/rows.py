@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ def arounds_of(
     return tuple(arounds.items())
 
 
-def settings_of(given: Mapping[str, Any], allowed: frozenset[str], caller: str) -> Config:
+def settings_of(given: Mapping[str, Any], allowed: Set[str], caller: str) -> Config:
     """Return a config with an empty catalogue and with the settings `given` to `caller`.
 
     Raises:

@@ -23,6 +23,8 @@ from anchorscope.storage.identity import identity as identity_of
 PLACES = frozenset(("local", "file", "path"))
 """Settings that say where files are stored. Identities use digests of content instead."""
 
+RECORD = ".provenance.json"
+"""Suffix of the file name of a record, after the name of its product."""
 STARTED = time.perf_counter()
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
 
@@ -49,7 +51,7 @@ def usage() -> dict[str, float]:
 
 def beside(product: str | Path) -> Path:
     """Return the path of a product's record."""
-    return Path(f"{Path(product)}.provenance.json")
+    return Path(f"{Path(product)}{RECORD}")
 
 
 def record(
@@ -108,7 +110,7 @@ def of_stage(
         identity=identity(snakemake, content),
         settings=dict(snakemake.params.items()),
         rule=snakemake.rule,
-        products=[str(path) for path in snakemake.output if Path(path) != beside(product)],
+        products=[str(path) for path in snakemake.output if not str(path).endswith(RECORD)],
         inputs=_flat(upstream),
         made_from=sorted(upstream),
         usage=usage(),

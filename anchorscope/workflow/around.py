@@ -1,4 +1,8 @@
-"""Checks before a run's first job, and explanations of failed jobs at the end of the run."""
+"""Checks before a run's first job, and explanations of failed jobs at the end of the run.
+
+Snakemake documents no way to the jobs of a run, so they are read from its DAG, here and in
+`interrupted.products`.
+"""
 
 import logging
 import re
@@ -12,23 +16,19 @@ from typing import Any
 
 from anchorscope.experiments.registry import RunConfig
 from anchorscope.models import loading
-from anchorscope.storage import locks, partial
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.storage.provenance import beside, made_with
 from anchorscope.storage.records import SHOW_NUMBERS, check_inputs
-from anchorscope.workflow import job_status, resume
+from anchorscope.workflow.interrupted import cluster, products
+from anchorscope.workflow.interrupted.products import job_of
 from anchorscope.workflow.jobs import prepared
 from anchorscope.workflow.resources import activation_bytes
-from anchorscope.workflow.stage import has_lock, job_of
 
 
-def on_a_cluster(workflow: Any) -> bool:
-    """Return whether Snakemake submits its jobs to SLURM."""
-    return hasattr(workflow.executor_settings, "status_command")
-
-
-def check(workflow: Any, config: RunConfig) -> None:
+def check(workflow: Any, config: RunConfig, *, here: bool) -> None:
     """Refuse a run that cannot succeed, and print the disk space of its activations.
+
+    `here` says whether jobs run on this machine.
 
     Raises:
         AnchorscopeError: Results cannot be written, a model or dataset is not available,
@@ -37,13 +37,13 @@ def check(workflow: Any, config: RunConfig) -> None:
             products made with other settings would be used.
     """
     check_writable(config.results)
-    warn_without_locks(config.results)
-    if on_a_cluster(workflow):
+    products.warn_without_locks(_existing(config.results))
+    if not here:
         refuse_arrays(workflow.executor_settings)
-        resume.refuse_orphans(Path.cwd())
-        job_status.install()
+        cluster.refuse_orphans(Path.cwd())
+        cluster.install()
     jobs = list(workflow.dag.needrun_jobs())
-    refuse_held(jobs)
+    products.refuse_held(jobs)
     check_sources(jobs)
     check_made(workflow, config.most_dropped)
     say_copied(workflow)
@@ -52,6 +52,7 @@ def check(workflow: Any, config: RunConfig) -> None:
         sizes = [activation_bytes(config, w.model, w.dataset) for w in cells]
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
+    products.drop_forced(workflow)
 
 
 def if_nothing_to_do(check: Callable[[], None]) -> None:
@@ -115,10 +116,10 @@ def say_copied(workflow: Any) -> None:
 
 def _made_otherwise(jobs: Iterable[Any]) -> AnchorscopeError:
     """Return the error for products of `jobs`, which were made with other settings."""
-    products = sorted(str(job.output[0]) for job in jobs)
+    made = sorted(str(job.output[0]) for job in jobs)
     rules = sorted({job.rule.name for job in jobs})
     what = "products were made with other settings or source files than the config has now"
-    where = f"{', '.join(products[:3])}{f' and {n} more' if (n := len(products) - 3) > 0 else ''}"
+    where = f"{', '.join(made[:3])}{f' and {n} more' if (n := len(made) - 3) > 0 else ''}"
     do = (
         f"add `--forcerun {' '.join(rules)}` to make them again, without `--touch`; remove "
         "`rerun-triggers` from your Snakemake profile, if it is set"
@@ -126,36 +127,9 @@ def _made_otherwise(jobs: Iterable[Any]) -> AnchorscopeError:
     return AnchorscopeError(what, where, do, see="stale-product")
 
 
-def drop_forced(workflow: Any) -> None:
-    """Drop the saved batches of jobs that the user forces to run again (`--forceall`, …).
-
-    Snakemake also forces jobs that were interrupted. Their batches are kept.
-    """
-    asked = workflow.dag_settings
-    if asked.forceall or asked.forcetargets or asked.forcerun:
-        jobs = workflow.dag.needrun_jobs()
-        partial.drop(job.output[0] for job in jobs if workflow.dag.reason(job).forced)
-
-
-def refuse_held(jobs: Iterable[Any]) -> None:
-    """Refuse products that another run is making: this run's Snakemake would delete them.
-
-    Raises:
-        AnchorscopeError: There are such products. The error names their jobs and processes.
-    """
-    held = {}
-    for job in jobs:
-        if has_lock(job) and (process := locks.holder(job.output[0])):
-            held[str(job.output[0])] = f"{job_of(job)}: {process}"
-    if held:
-        what = f"a job of another run is still making {', '.join(held)}"
-        do = "wait for it, or stop it (`kill`); then run the same command again"
-        raise AnchorscopeError(what, "; ".join(held.values()), do, see="still-running")
-
-
 def refuse_arrays(settings: Any) -> None:
     """Refuse job arrays, since all jobs would get the memory, time and GPUs of the first one."""
-    if settings.array_jobs:
+    if getattr(settings, "array_jobs", None):
         what = "all jobs of an array would get the memory, time and GPUs of the first job"
         where = f"--slurm-array-jobs {settings.array_jobs}"
         do = "remove this option from the command line and from slurm/config.yaml"
@@ -240,15 +214,6 @@ def check_writable(folder: str | Path) -> None:
             what, do = disk_error.what, disk_error.do
             raise AnchorscopeError(what, existing, do, see=disk_error.see) from None
         raise
-
-
-def warn_without_locks(folder: str | Path) -> None:
-    """Warn if `folder` is on a disk without locks, where `refuse_held` finds nothing."""
-    existing = _existing(folder)
-    if not locks.supported(existing):
-        what = "files on this disk cannot be locked, so Anchorscope does not see other runs"
-        do = "start no other run with the same `results` until this one has ended"
-        print(f"warning: {AnchorscopeError(what, existing, do, see='no-locks')}", file=sys.stderr)
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:

@@ -20,8 +20,8 @@ from anchorscope.workflow.targets import PROOF, TARGETS
 CATALOGUES = ("models", "datasets", "figures")
 RULES = """
     dataset model prompts answers activations scores delta_p table picture samples methods p_true
-    detection_scores detection_cell detection_table detector served_detector experiment_measure
-    experiment_table reproduction_table report_page
+    detection_scores detection_cell detection_table detector experiment_measure experiment_table
+    reproduction_table report_page
 """
 RESERVED = frozenset([*TARGETS, *PROOF, *RULES.split()])
 """Names of targets and rules of the workflow. No model, dataset or figure may have them."""

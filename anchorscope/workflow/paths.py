@@ -1,8 +1,7 @@
 """Paths of products. For the inputs of rules, some methods return functions of wildcards."""
 
-import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ class Paths:
         self.resources = os.path.join(self.project, "resources")
         self.readouts = {name: name.replace("/", "-") for name in config.answer_readouts}
         self.views = pictures(self.readouts)
+        self.extra_views = [name for name, view in self.views.items() if not view.of_main_run]
 
     def of_cell(self, stage: str, model: str, dataset: str, end: str = "") -> str:
         """Return the path of a stage's product for one cell.
@@ -81,43 +81,6 @@ class Paths:
             if (one.model, one.dataset) == (wildcards.model, wildcards.dataset)
         ]
 
-    def lost(
-        self, figures: Iterable[str], behind: Sequence[Any], experiment: str = ""
-    ) -> list[str]:
-        """Return missing products behind some figures: of failed jobs, or deleted by hand.
-
-        Snakemake does not remake a missing product if later ones exist, even if these are out of
-        date. So targets ask for it. A failed job leaves neither product nor record, but a log that
-        is newer than the figure's table or, if that is missing, the cell's. A product deleted by
-        hand leaves its record. Activations may be deleted.
-
-        `behind` holds the rules whose products are looked for, as in Snakemake's `rules`.
-        """
-        found: list[str] = []
-        for figure in figures:
-            of_figure = _changed(f"{self.root}/tables/{figure}.csv")
-            for (model, dataset), rule in itertools.product(self.config.cells(figure), behind):
-                of_cell = _changed(f"{self.root}/delta_p/{model}/{dataset}.csv")
-                for products, log in self._jobs(rule, figure, model, dataset, experiment):
-                    record = f"{products[0]}.provenance.json"
-                    if os.path.exists(record) and rule.rule.name != "activations":
-                        found += products
-                    elif _changed(log) > (of_figure or of_cell):
-                        found.append(record)
-        return [path for path in dict.fromkeys(found) if not os.path.exists(path)]
-
-    def _jobs(
-        self, rule: Any, figure: str, model: str, dataset: str, experiment: str
-    ) -> Iterator[tuple[list[str], str]]:
-        """Yield (products, log) of each job of a rule behind a cell of a figure."""
-        models = [model]
-        if rule.rule.name in ("model", "prompts", "answers"):
-            models.append(self.config.answering(model))
-        for one in dict.fromkeys(models):
-            names = {"figure": figure, "model": one, "dataset": dataset, "experiment": experiment}
-            products = [str(product).format(**names) for product in rule.output]
-            yield products, str(rule.log[0]).format(**names)
-
     def pictures(self, stem: str) -> list[str]:
         """Return the files of a picture, one per format."""
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
@@ -125,7 +88,7 @@ class Paths:
     def views_of(self, figure: str) -> list[str]:
         """Return a figure's further picture files: evidence, `readouts` and other read-outs."""
         own = self.readouts.get(self.config.figures[figure].readout)
-        main = [view for view, picture in self.views.items() if view and picture.of_main_run]
+        main = [view for view in self.views if view and view not in self.extra_views]
         return [p for view in main if view != own for p in self.pictures(f"{figure}.{view}")]
 
     def picture(self, wildcards: Any) -> View:
@@ -205,8 +168,3 @@ def _digest_of(files: Sequence[str | Path]) -> str | None:
         return digest(files) if files else None
     except OSError:
         return None
-
-
-def _changed(path: str) -> float:
-    """Return when a file was last changed, in seconds since the epoch; 0 without the file."""
-    return os.path.getmtime(path) if os.path.exists(path) else 0.0

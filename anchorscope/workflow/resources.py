@@ -5,6 +5,8 @@ the model on the cluster's GPU. A failed job is submitted again with more resour
 an estimate that is too low costs one attempt.
 """
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -12,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, PositiveInt, ValidationError
 
@@ -22,9 +24,10 @@ from anchorscope.models import families, loading
 from anchorscope.passes import interventions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json
-from anchorscope.workflow import trials
 from anchorscope.workflow.devices import ON_CPU, gpus_here
-from anchorscope.workflow.trials import Stage, Trial
+
+if TYPE_CHECKING:
+    from anchorscope.workflow.trials import Stage, Trial
 
 MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
 """Kind of job → main memory in MB: per job, per sample, and per GB of the checkpoint."""
@@ -73,6 +76,15 @@ def site_of(default_resources: Mapping[str, Any] | None) -> Site:
         what = f"`{name}: {lines[name]}` is not a whole number above 0"
         do = "write time in minutes, two days as 2880, and memory in GB"
         raise AnchorscopeError(what, PROFILE, do, see="slurm-profile") from None
+
+
+def trials_on(site: Site) -> tuple[Trial, ...]:
+    """Return the results of the self-test, which count if the profile names its GPU."""
+    if not site.gpu_type:
+        return ()
+    from anchorscope.workflow import trials
+
+    return trials.read()
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,8 @@ class Jobs:
         """Return the self-test of a model on the type of GPU that its jobs request, or None."""
         if not self.site.gpu_type or self.config.models[model].resources.gpus != 1:
             return None
+        from anchorscope.workflow import trials
+
         return trials.of(self.trials, self.config, model, [self.site.gpu_type])
 
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:

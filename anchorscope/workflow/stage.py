@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from anchorscope.storage import locks, partial, provenance
+from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.storage.progress import Lines, Progress
-from anchorscope.storage.provenance import beside
 from anchorscope.storage.records import check_inputs
+from anchorscope.workflow.interrupted.products import alone, job_of, lost_input
 
 log = logging.getLogger("anchorscope")
 
@@ -37,7 +37,7 @@ def stage(snakemake: Any) -> Iterator[None]:
     AnchorscopeError, or any error after an input was deleted, is printed without a traceback and
     ends the job with exit code 1. Any other error is a bug, is printed with its traceback, and ends
     the job with exit code 2. A job that makes a checkpoint or a product of a cell holds the
-    product's lock, see `storage.locks`.
+    product's lock, see `interrupted.products`.
     """
     gc.set_threshold(100_000)  # at 700, collection takes a fifth of the time of loading torch
     _log_to(*snakemake.log[:1])
@@ -47,7 +47,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         most = config.get("most_dropped", 0.5)
         check_inputs(inputs, float(most))  # YAML reads 5e-1 as text
         Progress.job = " ".join([snakemake.rule, *dict(snakemake.wildcards.items()).values()])
-        with _alone(snakemake):
+        with alone(snakemake):
             if not config.get("keep_activations", True):
                 partial.drop(path for path in inputs if Path(path).is_dir())  # activations
             yield
@@ -56,7 +56,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         raise SystemExit(130) from None
     except Exception as error:
         known = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
-        user_error = _lost_inputs(snakemake) or known
+        user_error = lost_input(snakemake) or known
         if user_error is None:
             log.exception("anchorscope failed in %s", job_of(snakemake))
             raise SystemExit(2) from None
@@ -64,45 +64,6 @@ def stage(snakemake: Any) -> Iterator[None]:
         raise SystemExit(1) from None
     finally:
         Progress.job = ""
-
-
-def _lost_inputs(snakemake: Any) -> AnchorscopeError | None:
-    """Return the error for inputs that were deleted while the job ran, or None if all exist."""
-    lost = [str(path) for path in getattr(snakemake, "input", ()) if not Path(path).exists()]
-    if not lost:
-        return None
-    what = "an input was deleted while this job ran; another run does this to make it again"
-    do = "let only one run at a time use these `results`, and run the same command again"
-    return AnchorscopeError(what, ", ".join(lost), do, see="still-running")
-
-
-def has_lock(job: Any) -> bool:
-    """Return whether a job holds a lock: if it makes a product of a cell, or trains a model.
-
-    All others take seconds: they locate a model, read rows, or join the tables of cells.
-    """
-    return str(job.rule) == "train" or {"model", "dataset"} <= dict(job.wildcards.items()).keys()
-
-
-@contextmanager
-def _alone(snakemake: Any) -> Iterator[None]:
-    """Wait for a job's lock and hold it. End this job if another job made the product meanwhile."""
-    if not has_lock(snakemake):
-        yield
-        return
-    with locks.held(snakemake.output[0]) as waited:
-        if waited and _is_made(snakemake):
-            log.info("nothing to do: another process has made %s", snakemake.output[0])
-            raise SystemExit(0)
-        yield
-
-
-def _is_made(snakemake: Any) -> bool:
-    """Return whether the job's products exist and were made from the same inputs and settings."""
-    product = snakemake.output[0]
-    if not all(Path(path).exists() for path in (*snakemake.output, beside(product))):
-        return False
-    return bool(provenance.read(product)["identity"] == provenance.identity(snakemake))
 
 
 def _log_to(path: str | None = None) -> None:
@@ -115,12 +76,6 @@ def _log_to(path: str | None = None) -> None:
         handler.setFormatter(_Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
     log.handlers, log.propagate = handlers, False
     log.setLevel(logging.INFO)
-
-
-def job_of(snakemake: Any) -> str:
-    """Describe a job, for example `rule scores, model qwen3-8b, dataset popqa`."""
-    cell = [f"{name} {value}" for name, value in snakemake.wildcards.items()]
-    return ", ".join([f"rule {snakemake.rule}", *cell])
 
 
 def share_library(folder: str) -> None:

@@ -17,9 +17,10 @@ from transformers.utils.logging import get_logger
 from workflow import PROJECT
 
 from anchorscope.cli import main as cli
-from anchorscope.cli.check import gigabytes
+from anchorscope.cli.check import cells_of, gigabytes
 from anchorscope.experiments import registry
 from anchorscope.questions import reading
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import targets
 from cli.conftest import TOKEN
@@ -301,7 +302,7 @@ def test_every_target_that_snakemake_knows_is_accepted(run, monkeypatch):
     named = re.findall(r"^rule (\w+):", rules, re.M)
     assert sorted(targets.TARGETS) == sorted(["all", *named, *registry.EXPERIMENTS])
     config = cli.read([])
-    cells = {name: len(targets.cells_of(config, name)) for name in targets.TARGETS}
+    cells = {name: len(cells_of(config, name)) for name in targets.TARGETS}
     assert cells["all"] == cells["report"] == 8 and cells["reproduction"] == 0
 
 
@@ -310,5 +311,7 @@ def test_a_target_of_the_proof_is_refused_with_the_command_that_runs_it():
     named = re.findall(r'name:\n +"([\w-]+)"', rules)
     assert {*named, "calibration", "retrain"} == {*targets.PROOF}
     for name in targets.PROOF:
-        error = targets.unknown(cli.read([PROJECT / "config.yaml"]), name)
+        with pytest.raises(AnchorscopeError) as refused:
+            cells_of(cli.read([PROJECT / "config.yaml"]), name)
+        error = refused.value
         assert error.do == f"run `make {name}`" and error.see == "truth-target"

@@ -79,6 +79,17 @@ def test_a_rule_imports_only_what_its_environment_holds(rule):
             assert owners & held, f"{script} imports {module}, which {environment} lacks"
 
 
+def test_a_script_serves_one_rule_and_is_named_after_it():
+    served = {}
+    for path in (PROJECT / "rules").glob("*.smk"):
+        for rule in re.split(r"^rule ", path.read_text(encoding="utf-8"), flags=re.M)[1:]:
+            for script in re.findall(r"\.\./scripts/(\w+)\.py", rule):
+                served[rule.partition(":")[0]] = script
+    assert len(served) > 15
+    other = {rule: script for rule, script in served.items() if rule != script}
+    assert other == {}
+
+
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A project with results, resources and an environment."""

@@ -14,7 +14,8 @@ import workflow
 import yaml
 
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import job_status, resources, resume
+from anchorscope.workflow import resources
+from anchorscope.workflow.interrupted import cluster, resume
 from anchorscope.workflow.resources import Site
 
 
@@ -70,19 +71,19 @@ def log(folder: Path, text: str) -> None:
 
 def test_jobs_of_an_earlier_run_are_refused_and_cancelled(folder):
     with pytest.raises(AnchorscopeError, match="still in the queue") as caught:
-        resume.refuse_orphans(folder)
+        cluster.refuse_orphans(folder)
     assert "11, 13" in str(caught.value) and "make resume" in str(caught.value)
-    assert resume.cancel_orphans(folder) == ["11", "13"]
+    assert cluster.cancel_orphans(folder) == ["11", "13"]
     assert (folder / "cancelled").read_text() == "11 13\n"
-    resume.refuse_orphans(folder)
+    cluster.refuse_orphans(folder)
 
 
 def test_a_folder_that_saw_a_cluster_and_no_other_asks_slurm(folder):
     (folder / "bin" / "squeue").write_text("#!/bin/sh\necho no controller >&2\nexit 1\n")
     with pytest.raises(AnchorscopeError, match="SLURM does not answer: no controller"):
-        resume.orphans(folder)
+        cluster.orphans(folder)
     log(folder, "a run of this machine\n")
-    assert resume.cancel_orphans(folder) == []
+    assert cluster.cancel_orphans(folder) == []
 
 
 @pytest.mark.parametrize(
@@ -100,14 +101,14 @@ def test_a_folder_that_saw_a_cluster_and_no_other_asks_slurm(folder):
 )
 def test_a_job_that_slurm_preempted_or_lost_has_failed_unless_it_starts_again(asked, queue, state):
     found, listed = ({"7": of} if of else {} for of in (asked, queue))
-    assert job_status.completed(found, listed, ["7"]) == {"7": state}
+    assert cluster.completed(found, listed, ["7"]) == {"7": state}
 
 
 def test_while_slurm_does_not_answer_no_job_has_ended():
     for answer in (None, {}, {"7": "PREEMPTED"}):
-        assert job_status.completed(answer, None, ["7"]) == {"7": "RUNNING"}
-    assert job_status.completed(None, {}, ["7"]) == {"7": "RUNNING"}
-    assert job_status.completed({"7": "FAILED"}, None, ["7"]) == {"7": "FAILED"}
+        assert cluster.completed(answer, None, ["7"]) == {"7": "RUNNING"}
+    assert cluster.completed(None, {}, ["7"]) == {"7": "RUNNING"}
+    assert cluster.completed({"7": "FAILED"}, None, ["7"]) == {"7": "FAILED"}
 
 
 def test_the_plugins_question_is_answered_for_all_jobs_of_the_run_and_no_other_is_changed(
@@ -123,10 +124,10 @@ def test_the_plugins_question_is_answered_for_all_jobs_of_the_run_and_no_other_i
     both = 'case "$*" in *"--name mine"*|*--name=mine*) cat {}/queue;; *) echo "$@";; esac'
     (folder / "bin/squeue").write_text(f"#!/bin/sh\n{both.format(folder)}\n")
     for _ in range(2):
-        job_status.install()
+        cluster.install()
     for query in (plugin.query_job_status_squeue, plugin.query_job_status_sacct):
         shutil.copy(folder / "bin/squeue", folder / "bin/sacct")
-        job_status.install()
+        cluster.install()
         said = subprocess.run(shlex.split(query("mine")), capture_output=True, text=True)
         assert said.stdout.split() == ["11|CANCELLED", "13|RUNNING", "12|ERROR"], said
     assert subprocess.check_output(["squeue", "--noheader", "a b"]) == b"--noheader a b\n"
@@ -135,7 +136,7 @@ def test_the_plugins_question_is_answered_for_all_jobs_of_the_run_and_no_other_i
 def test_jobs_that_do_not_end_are_not_raced(folder):
     (folder / "bin" / "scancel").write_text("#!/bin/sh\n")
     with pytest.raises(AnchorscopeError, match="2 jobs of an earlier run do not end"):
-        resume.cancel_orphans(folder, patience=0.0)
+        cluster.cancel_orphans(folder, patience=0.0)
 
 
 def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
@@ -155,7 +156,7 @@ def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
             resume.clear(tmp_path, ["--version"])
         assert f"process {runs[0].pid} of {getpass.getuser()}" in str(caught.value)
         assert f"(kill {runs[0].pid}); then" in str(caught.value)
-        assert "anchorscope.workflow.resume --version" in str(caught.value)
+        assert "anchorscope.workflow.interrupted.resume --version" in str(caught.value)
     finally:
         for run in runs:
             run.kill()

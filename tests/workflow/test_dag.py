@@ -112,10 +112,7 @@ def test_the_report_and_a_detector_are_made_once_and_the_detector_scores_like_it
 ):
     built = tiny_run.copy(tmp_path / "clone")
     done = said(built.run("tiny", "report", "detectors"))
-    assert done.splitlines()[-2:] == [
-        "tiny, for a paper: results/figures/tiny.methods.md",
-        "report: results/report/index.html",
-    ]
+    assert done.splitlines()[-1] == "report: results/report/index.html"
     assert built.planned("report", "detectors") == {}
     served = Detector.load(built.results / "detectors/tiny-llama/tiny-world/resid")
     assert served.readout == "resid/final" and served.n > 0

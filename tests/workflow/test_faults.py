@@ -72,7 +72,7 @@ def test_a_killed_run_ends_with_the_same_tables_and_repeats_no_finished_batch(
     script.write_text(whole, encoding="utf-8")
     with (clone.root / "anchorscope/storage/partial.py").open("a", encoding="utf-8") as library:
         library.write(COUNT)
-    said(clone.run(f"results/{product}", module="anchorscope.workflow.resume"))
+    said(clone.run(f"results/{product}", module="anchorscope.workflow.interrupted.resume"))
     saved = (clone.root / "saved").read_text(encoding="utf-8").split()
     assert saved and not kept & {*saved}
     clone.build(TABLE)

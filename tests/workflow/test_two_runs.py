@@ -11,21 +11,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import yaml
 from workflow import Workspace, said
 
-from anchorscope.storage import locks, provenance
+from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet
-from anchorscope.workflow import around, resume as resuming
+from anchorscope.workflow.interrupted import products, resume as resuming
 from anchorscope.workflow.stage import stage
 
 CELL = "tiny-llama/tiny-world"
 PRODUCT = f"results/activations/{CELL}"
-RESUME = "anchorscope.workflow.resume"
+RESUME = resuming.MODULE
 LATER = ("activations", "scores", "probes", "delta_p", "tables", "figures")
 SLOW = """
 
@@ -72,12 +71,12 @@ def test_a_run_is_refused_while_a_job_of_another_makes_its_product(
         mine = SimpleNamespace(**vars(mine) | {"rule": rule, "output": [made]})
         mine.wildcards = Wildcards(model="m")
     with stage(mine):
-        around.refuse_held([other])
+        products.refuse_held([other])
         with pytest.raises(AnchorscopeError, match=mine.output[0]) as caught:
-            around.refuse_held([other, mine])
+            products.refuse_held([other, mine])
     for part in (f"process {os.getpid()} on ", "model m", "same command again"):
         assert part in str(caught.value)
-    around.refuse_held([other, mine])
+    products.refuse_held([other, mine])
 
 
 @pytest.mark.parametrize(("same", "made"), [(True, True), (False, True), (True, False)])
@@ -95,7 +94,7 @@ def test_a_job_that_waited_does_only_what_the_other_has_not_done(
             provenance.record(product, identity=identity, settings={})
         yield True
 
-    monkeypatch.setattr(locks, "held", waited)
+    monkeypatch.setattr(products, "locked", waited)
     with contextlib.ExitStack() as stack:
         if same and made:
             stack.enter_context(pytest.raises(SystemExit, match="0"))
@@ -117,17 +116,6 @@ def test_a_job_whose_input_another_run_deleted_says_so_and_is_no_bug(
     assert ended.value.code == 1
     said = capsys.readouterr().err
     assert f"where: {given}" in said and "another run" in said and "Traceback" not in said
-
-
-def test_a_run_on_a_disk_without_locks_is_warned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    around.warn_without_locks(tmp_path / "results")
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(locks.fcntl, "flock", Mock(side_effect=OSError))
-    around.warn_without_locks(tmp_path / "results")
-    said = capsys.readouterr().err
-    assert "warning: " in said and "start no other run" in said and "#no-locks" in said
 
 
 class Run:
@@ -176,7 +164,7 @@ def batches(clone: Workspace) -> list[str]:
 
 def survivor(clone: Workspace) -> int | None:
     """The process that makes the activations, if one does."""
-    holder = locks.holder(clone.root / PRODUCT)
+    holder = products.holder(clone.root / PRODUCT)
     return int(holder.split()[1]) if holder else None
 
 

@@ -10,14 +10,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from anchorscope.storage import locks
+from anchorscope.workflow.interrupted import products
 
 HOLD = """
 import sys, time
-from anchorscope.storage import locks
+from anchorscope.workflow.interrupted import products
 
 print("begins", flush=True)
-with locks.held(sys.argv[1]) as waited:
+with products.locked(sys.argv[1]) as waited:
     print(waited, flush=True)
     time.sleep(float(sys.argv[2]))
 """
@@ -51,23 +51,23 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_lock_names_its_process(product):
-    assert locks.holder(product) is None
-    with locks.held(product) as waited:
+    assert products.holder(product) is None
+    with products.locked(product) as waited:
         assert not waited
-        assert str(locks.holder(product)).startswith("process ")
-        assert locks.holder(product.with_name("d2")) is None
-    assert locks.holder(product) is None
+        assert str(products.holder(product)).startswith("process ")
+        assert products.holder(product.with_name("d2")) is None
+    assert products.holder(product) is None
 
 
 def test_a_killed_process_holds_nothing(product, hold):
     first = hold(60)
     assert said(first) == "False"
-    assert f"process {first.pid} on " in str(locks.holder(product))
+    assert f"process {first.pid} on " in str(products.holder(product))
     first.kill()
     first.wait()
-    assert locks.path_of(product).exists()
-    assert locks.holder(product) is None
-    with locks.held(product) as waited:
+    assert products.lock_of(product).exists()
+    assert products.holder(product) is None
+    with products.locked(product) as waited:
         assert not waited
 
 
@@ -83,10 +83,15 @@ def test_the_next_ones_wait_and_hold_it_one_after_the_other(product, hold):
     assert time.monotonic() - begin >= 1.0
 
 
-def test_a_disk_without_locks_is_known_and_holds_up_no_job(tmp_path, product, monkeypatch):
-    assert locks.supported(tmp_path)
+def test_a_run_on_a_disk_without_locks_is_warned_and_no_job_waits(
+    tmp_path, product, monkeypatch, capsys
+):
+    products.warn_without_locks(tmp_path)
+    assert capsys.readouterr().err == ""
     no_locks = OSError(errno.ENOLCK, "No locks available")
-    monkeypatch.setattr(locks.fcntl, "flock", Mock(side_effect=no_locks))
-    assert not locks.supported(tmp_path)
-    with locks.held(product) as waited, locks.held(product) as too:
-        assert (waited, too) == (False, False) and locks.holder(product) is None
+    monkeypatch.setattr(products.fcntl, "flock", Mock(side_effect=no_locks))
+    products.warn_without_locks(tmp_path)
+    told = capsys.readouterr().err
+    assert "warning: " in told and "start no other run" in told and "#no-locks" in told
+    with products.locked(product) as waited, products.locked(product) as too:
+        assert (waited, too) == (False, False) and products.holder(product) is None

@@ -2,17 +2,12 @@
 
 After a crash, the lock of the last run is cleared, unless a process of that run is still alive.
 Snakemake's lock does not name its owner. So this module looks for processes of Snakemake and of its
-jobs, on this machine and in the same folder. A killed Snakemake also leaves its jobs in the
-cluster's queue, and neither Snakemake nor its SLURM plugin finds them again. Old and new jobs would
-write the same files. So this module finds the old jobs by the run's id and cancels them.
+jobs, on this machine and in the same folder.
 """
 
 import atexit
-import getpass
 import os
-import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +20,9 @@ from typing import Any
 import psutil
 
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow.interrupted.cluster import cancel_orphans, orphans
 
+MODULE = "anchorscope.workflow.interrupted.resume"
 PATIENCE = 3.0
 """Seconds to wait before a job is terminated, and again before it is killed."""
 
@@ -67,66 +64,6 @@ def _runs(process: psutil.Process) -> bool:
     return False
 
 
-def orphans(folder: Path) -> list[str]:
-    """Return the ids of the jobs in SLURM's queue that earlier runs in `folder` submitted.
-
-    Raises:
-        AnchorscopeError: SLURM does not answer.
-    """
-    logs = (folder / ".snakemake" / "log").glob("*.snakemake.log")
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in logs]
-    # Snakemake logs the id of a run, which is also the name of its SLURM jobs.
-    runs = {name for text in texts for name in re.findall(r"^SLURM run ID: (\S+)$", text, re.M)}
-    if not runs or shutil.which("squeue") is None:
-        return []
-    whose = (f"--user={getpass.getuser()}", f"--name={','.join(sorted(runs))}")
-    return _ask_slurm("squeue", "--noheader", *whose, "--format=%i").split()
-
-
-def refuse_orphans(folder: Path) -> None:
-    """Refuse to start beside jobs of an earlier run, which would write the same files."""
-    if jobs := orphans(folder):
-        raise _still_there(jobs, "are still in the queue and would write the same files", folder)
-
-
-def cancel_orphans(folder: Path, patience: float = 180.0) -> list[str]:
-    """Cancel the jobs that earlier runs left in the queue, and return their ids once they are gone.
-
-    Raises:
-        AnchorscopeError: SLURM does not answer, or the jobs do not end within `patience` seconds.
-    """
-    cancelled = orphans(folder)
-    left = cancelled
-    deadline = time.monotonic() + patience
-    while left:
-        _ask_slurm("scancel", *left)
-        if time.monotonic() > deadline:
-            raise _still_there(left, "do not end", folder)
-        time.sleep(1.0)
-        left = orphans(folder)
-    return cancelled
-
-
-def _still_there(jobs: list[str], what: str, folder: Path) -> AnchorscopeError:
-    return AnchorscopeError(
-        f"{len(jobs)} jobs of an earlier run {what}",
-        f"{folder}, job {', '.join(jobs[:5])}",
-        "run `make resume PROFILE=slurm`, which cancels these jobs and continues the run",
-        see="jobs-in-the-queue",
-    )
-
-
-def _ask_slurm(*command: str) -> str:
-    """Run a command of SLURM and return its output."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    except (OSError, subprocess.SubprocessError) as error:
-        what = f"SLURM does not answer: {getattr(error, 'stderr', None) or error}"
-        do = "run Snakemake on a login node, or without --profile slurm"
-        raise AnchorscopeError(what, f"`{command[0]}`", do, see="slurm-profile") from None
-    return done.stdout
-
-
 def owners(folder: Path, cancelled: Collection[str] = ()) -> dict[str, str]:
     """Return process id → user, for Snakemake and its jobs in `folder` on this machine.
 
@@ -156,7 +93,7 @@ def _still_running(
 ) -> AnchorscopeError:
     who = [f"process {pid} of {user}" for pid, user in alive.items()]
     where = f"{folder}, {', '.join(who)}"
-    again = shlex.join([sys.executable, "-m", "anchorscope.workflow.resume", *arguments])
+    again = shlex.join([sys.executable, "-m", MODULE, *arguments])
     do = f"wait for it, or stop it (kill {' '.join(alive)}); then run: {again}"
     return AnchorscopeError("another run is active here", where, do, see="still-running")
 
