@@ -191,7 +191,7 @@ def _of_pairs(pairs: Swapped) -> Iterator[Quantity]:
 
 def unlike(pairs: Swapped) -> np.ndarray:
     """Return bool [pairs]: whether a pair's answers differ in kind, such as a date and a name."""
-    kinds = np.array([kind_of(text) for text in pairs.answers["ea_text"].astype(str)])
+    kinds = np.array([kind_of(text) for text in pairs.answers["ea_text"]])
     one, other = pairs.members
     return kinds[one] != kinds[other]
 

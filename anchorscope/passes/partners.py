@@ -86,7 +86,7 @@ def crossing(answers: pd.DataFrame, folds_of: Mapping[str, int] | None = None) -
     question may have been fitted to that question.
     """
     samples, source = known(answers)
-    left_out = {str(id_): NO_SUBJECT for id_ in answers.loc[answers["dropped"].isna(), "id"]}
+    left_out = dict.fromkeys(answers.loc[answers["dropped"].isna(), "id"], NO_SUBJECT)
     groups: dict[tuple[str, int, int], list[Known]] = defaultdict(list)
     for one in samples:
         if not one.swaps:

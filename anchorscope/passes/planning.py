@@ -62,7 +62,7 @@ def plan(
     source = None
     prompts = {one.version for one, _ in chosen}
     if CROSSED in prompts:
-        places = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
+        places = dict(zip(table["id"], fold(table), strict=True)) if fold else None
         crossing = partners.crossing(table, places)
         golds = gold_samples(table) if GOLD in prompts else {}
         if GOLD not in prompts:
@@ -114,7 +114,7 @@ def _chosen(
     chosen = table[stands_for > 0]
     left_out = {NOT_CHOSEN: n} if (n := len(table) - len(chosen)) else {}
     counts = Counts(counts.total, len(chosen), {**counts.dropped, **left_out}, counts.notes)
-    named = zip(chosen["id"].astype(str), stands_for[stands_for > 0], strict=True)
+    named = zip(chosen["id"], stands_for[stands_for > 0], strict=True)
     return chosen, counts, {name: float(n) for name, n in named}
 
 

@@ -31,7 +31,7 @@ class RandomGate:
 
     def score(self, samples: Samples) -> np.ndarray:
         """Return the log-odds of the random number, float64 [n]; states are ignored."""
-        ids = samples.answers["id"].astype(str)
+        ids = samples.answers["id"]
         return _log_odds([seeded(f"gate/{self.seed}/{id_}").random() for id_ in ids])
 
 

@@ -30,4 +30,4 @@ def refusals(cell: Cell, settings: Boundary) -> pd.Series:
     chosen = answers.Settings(cell.style, max_new_tokens=settings.max_new_tokens)
     table, _ = answers.answer(prompts, questions, cell.loaded, chosen)
     refused = np.where(table["answer"].notna(), 1.0 * (table["dropped"] == REFUSED), np.nan)
-    return pd.Series(refused, index=table["id"].astype(str), name="unknown")
+    return pd.Series(refused, index=table["id"], name="unknown")

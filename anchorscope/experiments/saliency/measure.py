@@ -126,7 +126,7 @@ def _loss(
     s = cell.probes.logits_at(layer, states, readout, ids)
     if settings.loss == "logit":
         return s.sum()
-    z = cell.answers.set_index(cell.answers["id"].astype(str))["label"][ids].to_numpy()
+    z = cell.answers.set_index("id")["label"][ids].to_numpy()
     return softplus(torch.as_tensor(1 - 2 * z).to(s) * s).sum()
 
 
