@@ -14,7 +14,7 @@ import pandas as pd
 
 from anchorscope import statements
 from anchorscope.cell import tables
-from anchorscope.config.readouts import Pair, not_measured
+from anchorscope.config.readouts import Location, not_measured
 from anchorscope.config.sections import Mark
 from anchorscope.config.settings import Config
 from anchorscope.curve.per_sample import per_sample
@@ -123,7 +123,7 @@ class Measured:
             self.claims,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
-            readout=Pair.of(self._measured(readout)),
+            readout=Location.of(self._measured(readout)),
             level=self.settings.bootstrap.level,
             **{"title": main_figure.title_of("knockout"), **chosen},
         )

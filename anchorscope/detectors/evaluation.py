@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import average_precision_score
 
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
 from anchorscope.statistics import intervals, samples
 from anchorscope.statistics.intervals import Estimate, ratio
@@ -99,7 +99,7 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
             "n_wrong": int(cell.z[counted].sum()),
             "n_clusters": int(drawn.clusters_in(counted)),
             "thin": intervals.thin_class(cell.z, counted, drawn, bootstrap),
-            **Pair.of(readout)._asdict(),
+            **Location.of(readout)._asdict(),
         }
         frames.append(pd.DataFrame(columns))
     found = pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))

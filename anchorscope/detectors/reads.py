@@ -9,7 +9,7 @@ import pandas as pd
 
 from anchorscope.claims import CLAIMS
 from anchorscope.claims.claim import OWN, Evidence, Groups
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import with_ends
 from anchorscope.pairs import table as crossing
@@ -53,7 +53,7 @@ def table(
     groups = pairs.groups()
     rows_by_layer = list(crossing.by_layer(groups, analysis.level))
     made = [_row(groups, rows_by_layer, number, analysis.level) for number in range(len(detectors))]
-    facts = pd.DataFrame(made).assign(detector=detectors, **Pair.of(readout)._asdict())
+    facts = pd.DataFrame(made).assign(detector=detectors, **Location.of(readout)._asdict())
     facts["n_unlike"] = int(crossing.unlike(pairs).sum())
     facts["source"] = analysis.answers["partner_source"].iloc[0]
     return facts.assign(**_shares(groups, pairs, analysis, seed))[list(COLUMNS)]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.evaluation import with_ends
@@ -111,7 +111,7 @@ def table(
         "n_flips": int(flips.sum()),
         "n_clusters": clusters,
         "thin": intervals.thin_class(flips, np.ones(len(flips), dtype=bool), drawn, bootstrap),
-        **Pair.of(readout)._asdict(),
+        **Location.of(readout)._asdict(),
     }
     for number, name in enumerate(PREDICTORS[1:], start=1):
         gain = Estimate.of_draws(aucs[:, 0] - aucs[:, number], bootstrap.level)

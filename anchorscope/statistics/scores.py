@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from anchorscope.config.readouts import READOUTS, Pair
+from anchorscope.config.readouts import READOUTS, Location
 from anchorscope.passes import interventions
 from anchorscope.statistics.intervals import ClusterDraws
 from anchorscope.statistics.samples import (
@@ -125,7 +125,7 @@ class Scores:
         if self.shuffled_z is not None:
             shuffled = self.shuffled[name].astype(np.float64), self.shuffled_z
         return Readout(
-            *Pair.of(name),
+            *Location.of(name),
             clean=s["clean", 0],
             fold=self.fold,
             layer_of_fold=layer_of_fold(self.inner_auc[name]),
