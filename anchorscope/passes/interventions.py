@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Settings = Mapping[str, Mapping[str, int] | None]
+ConditionSettings = Mapping[str, Mapping[str, int] | None]
 """The config's section `conditions`. A condition that is missing or None is off."""
 Role = Literal["clean", "cut", "control", "arm", "gold", "noise"]
 """Role of a condition:
@@ -249,7 +249,7 @@ def pairing_control(condition: str) -> Intervention | None:
     return REGISTRY[name] if name else None
 
 
-def on(settings: Settings) -> list[tuple[Intervention, int]]:
+def on(settings: ConditionSettings) -> list[tuple[Intervention, int]]:
     """Return (intervention, draw) for every draw of every condition that the settings turn on."""
     return [
         (one, draw)

@@ -18,7 +18,7 @@ from anchorscope.models.families import Loaded, positions
 from anchorscope.passes import planning
 from anchorscope.passes.batches import Plan
 from anchorscope.passes.features import Features
-from anchorscope.passes.interventions import Settings as Conditions
+from anchorscope.passes.interventions import ConditionSettings
 from anchorscope.probes import platt, probes
 from anchorscope.questions import folds
 from anchorscope.questions.pool import Choice
@@ -124,7 +124,7 @@ def plan_passes(
     answered: pd.DataFrame,
     where: str,
     *,
-    conditions: Conditions,
+    conditions: ConditionSettings,
     probe: ProbeSettings,
     choice: Choice | None = None,
 ) -> Plan:
