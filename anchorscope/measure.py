@@ -33,7 +33,7 @@ from anchorscope.styles import default_style
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.figures.style import Figure
+    from anchorscope.figures.style import Chart
     from anchorscope.models.families import Loaded
     from anchorscope.passes.batches import Plan
 
@@ -102,7 +102,7 @@ class Measured:
         data = str(self.table["dataset"].iloc[0])
         return replace(self.detectors[chosen], data=data, table=card.numbers(self.summary, chosen))
 
-    def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
+    def chart(self, readout: str | None = None, **chosen: Any) -> Chart:
         """Draw the figure of a read-out.
 
         Args:

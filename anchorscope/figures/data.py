@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.readouts import READOUTS, not_measured
-from anchorscope.figures.style import Figure, Series, Style, marker_of, style_of
+from anchorscope.figures.style import Chart, Series, Style, marker_of, style_of
 from anchorscope.storage.errors import stale
 
 KeyLabel = tuple[str, str]
@@ -48,7 +48,7 @@ class Request:
         return f"Read-out {'/'.join(self.readout)}{instead if self.at_resid else ''}"
 
 
-Chart = Callable[..., Figure]
+ChartFunction = Callable[..., Chart]
 """Function that draws a figure from tables and the keywords of `request_of`."""
 
 

@@ -19,7 +19,7 @@ from anchorscope.figures.axis import Axis
 from anchorscope.figures.data import Request
 from anchorscope.figures.marks import Frame
 from anchorscope.figures.picture import Panel, Picture, as_chart, by_model
-from anchorscope.figures.style import Figure
+from anchorscope.figures.style import Chart
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.statements import say
 
@@ -74,7 +74,7 @@ def chart(
     )
 
 
-def choices(table: pd.DataFrame, *others: pd.DataFrame, **keywords: Any) -> dict[str, Figure]:
+def choices(table: pd.DataFrame, *others: pd.DataFrame, **keywords: Any) -> dict[str, Chart]:
     """Return a dict of condition label → figure, for each condition measured at the read-out.
 
     The knockout comes first, even if not measured. Arguments and errors are the same as in `chart`.

@@ -16,11 +16,11 @@ from altair.utils.schemapi import debug_mode
 
 from anchorscope.figures import data, marks, style as draw
 from anchorscope.figures.axis import LAYERS, Axis, layers_of, x_channel, y_channel
-from anchorscope.figures.data import Chart, Request as Request, request_of
+from anchorscope.figures.data import ChartFunction, Request as Request, request_of
 from anchorscope.figures.fit import fit
 from anchorscope.figures.marks import Draw, Frame, Tips
 from anchorscope.figures.notes import Caption as Caption
-from anchorscope.figures.style import Figure, Series, Style
+from anchorscope.figures.style import Chart, Series, Style
 
 COLUMN_MM, PAGE_MM = 85, 180
 Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
@@ -122,7 +122,7 @@ class Picture:
         return self.caption.wrapped(draw.caption_characters(layout.look, layout.width))
 
 
-def as_chart(page: Callable[..., Picture]) -> Chart:
+def as_chart(page: Callable[..., Picture]) -> ChartFunction:
     """Turn a function that makes a `Picture` from tables and a `Request` into one that draws it.
 
     The setting `chart.width` is the printed width. Its default in the theme `paper` is `COLUMN_MM`
@@ -130,11 +130,11 @@ def as_chart(page: Callable[..., Picture]) -> Chart:
     """
 
     @wraps(page)
-    def chart(*tables: pd.DataFrame, **keywords: Any) -> Figure:
+    def chart(*tables: pd.DataFrame, **keywords: Any) -> Chart:
         request = request_of(**keywords)
         look, width = request.look, request.look.chart.width
 
-        def draw_in(look: Style) -> Figure:
+        def draw_in(look: Style) -> Chart:
             here = replace(request, look=look)
             with debug_mode(False):  # the finished figure is validated, not each part
                 return figure(page(*tables, here), here)
@@ -146,7 +146,7 @@ def as_chart(page: Callable[..., Picture]) -> Chart:
     return chart
 
 
-def figure(picture: Picture, request: Request) -> Figure:
+def figure(picture: Picture, request: Request) -> Chart:
     """Draw a picture.
 
     The HTML page reads the caption's details from `usermeta.details` of the specification.
@@ -158,7 +158,7 @@ def figure(picture: Picture, request: Request) -> Figure:
     lines, details = picture.words
     title = picture.title or request.title
     words = draw.title_of(title, lines, look, width) if look.chart.captions else alt.Undefined
-    return Figure(
+    return Chart(
         concat=views,
         columns=layout.across,
         spacing={"row": look.spacing, "column": 0.7 * look.spacing},
