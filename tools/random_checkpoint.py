@@ -145,9 +145,9 @@ def drawn(name: str, shape: tuple[int, ...], ends: list[int], device: str) -> to
     """
     if len(shape) == 1:
         return torch.ones(shape, dtype=torch.bfloat16)
-    draws = torch.Generator(device).manual_seed(zlib.crc32(name.encode()))
+    generator = torch.Generator(device).manual_seed(zlib.crc32(name.encode()))
     tensor = torch.empty(shape, dtype=torch.bfloat16, device=device)
-    tensor.normal_(std=shape[1] ** -0.5, generator=draws)
+    tensor.normal_(std=shape[1] ** -0.5, generator=generator)
     if name in (EMBEDDING, HEAD):
         tensor[ends] *= ENDING
     return tensor.cpu()

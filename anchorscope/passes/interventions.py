@@ -136,28 +136,28 @@ def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key:
     free stretch is split: one part fills the longest stretch, and the other part is placed next.
     If too few tokens are outside E_Q, all of them are chosen.
     """
-    draws = seeded(key)
+    generator = seeded(key)
     free = set(question_tokens) - set(eq_tokens)
     chosen: set[int] = set()
     for left in sorted((len(run) for run in runs(eq_tokens)), reverse=True):
         while left and free:
-            placed = _place(left, free, chosen, draws)
+            placed = _place(left, free, chosen, generator)
             free -= placed
             chosen |= placed
             left -= len(placed)
     return sorted(chosen)
 
 
-def _place(length: int, free: set[int], taken: set[int], draws: random.Random) -> set[int]:
+def _place(length: int, free: set[int], taken: set[int], generator: random.Random) -> set[int]:
     """Choose a random run of `length` free tokens. If there is none, choose one of the longest."""
     stretches = runs(sorted(free))
     fitting = [first for run in stretches for first in run[: max(0, len(run) - length + 1)]]
     separate = [first for first in fitting if not {first - 1, first + length} & taken]
     if fitting:
-        first = draws.choice(separate or fitting)
+        first = generator.choice(separate or fitting)
         return set(range(first, first + length))
     longest = max(map(len, stretches))
-    return set(draws.choice([run for run in stretches if len(run) == longest]))
+    return set(generator.choice([run for run in stretches if len(run) == longest]))
 
 
 TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
