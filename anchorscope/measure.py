@@ -216,7 +216,7 @@ def _measured(
         activations.write(folder, loaded, plan, chosen.readouts)
         answers = activations.measured(answered, folder)
         design = fitting.design(answers, probe)
-        weights = scoring.drawn(answers, design)
+        weights = scoring.refit_weights(answers, design)
         states = partial(activations.read, folder)
         passes = conditions_of(chosen.conditions.model_dump())
         measured = activations.readouts(folder, chosen.readouts)

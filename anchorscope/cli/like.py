@@ -322,7 +322,7 @@ def fit_layer(config: Config, n: int, width: int, device: torch.device) -> int:
     scoring.Scoring(
         lambda *_: (np.arange(n), states),
         design,
-        scoring.drawn(answers, design),
+        scoring.refit_weights(answers, design),
         config.readouts[:1],
         planning.conditions_of(config.conditions.model_dump()),
         device,

@@ -55,7 +55,7 @@ class Intervention:
         if self.own_batch:
             return "noise"
         if self.tokens:
-            return "control" if self.drawn else "cut"
+            return "control" if self.at_random else "cut"
         if self.answer != OWN:
             return "gold"
         return "clean" if self.question == OWN else "arm"
@@ -104,7 +104,7 @@ class Intervention:
         return self.role in ("clean", "arm", "gold")
 
     @property
-    def drawn(self) -> bool:
+    def at_random(self) -> bool:
         """Whether the blocked tokens are random, and differ between draws."""
         return self.tokens in CONTROLS.values()
 

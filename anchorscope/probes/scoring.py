@@ -146,7 +146,7 @@ def _joined(parts: Sequence[_Fits]) -> _Fits:
     return _Fits(clean, fitting.join(again) if again else None)
 
 
-def drawn(answers: pd.DataFrame, design: Design) -> np.ndarray:
+def refit_weights(answers: pd.DataFrame, design: Design) -> np.ndarray:
     """Draw whole clusters of samples, `design.settings.refits` times, as `samples.bootstrap` does.
 
     Return how often each draw has each sample, int64 [refits, n]. A draw is dropped if it leaves

@@ -94,7 +94,7 @@ def write_scores(
     from anchorscope.probes import fitting, floors, scoring, stored
 
     design = fitting.design(answers, probe)
-    weights, passes = scoring.drawn(answers, design), conditions_of(conditions)
+    weights, passes = scoring.refit_weights(answers, design), conditions_of(conditions)
     of_cell = scoring.Scoring(partial(read, folder), design, weights, readouts, passes, device)
     scores = of_cell.run()
     scores.floors.update(floors.floors(answers, design, weights))

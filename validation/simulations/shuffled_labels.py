@@ -60,7 +60,7 @@ def claims(folder: str | Path, answers: pd.DataFrame, seed: int) -> pd.DataFrame
     answers = answers.assign(label=shuffled(answers, seed))
     conditions = [(one.name, 0) for arm in ARMS for one in interventions.arms()[arm]]
     design = fitting.design(answers, fitting.ProbeSettings(seed=seed))
-    weights = scoring.drawn(answers, design)
+    weights = scoring.refit_weights(answers, design)
     states = partial(activations.read, folder)
     scores = scoring.Scoring(states, design, weights, READOUTS, conditions).run()
     scores.floors.update(floors.floors(answers, design, weights))
