@@ -14,7 +14,7 @@ import pandas as pd
 
 from anchorscope import statements
 from anchorscope.cell import tables
-from anchorscope.config.readouts import Pair, not_measured
+from anchorscope.config.readouts import Location, not_measured
 from anchorscope.config.sections import Mark
 from anchorscope.config.settings import Config
 from anchorscope.curve.per_sample import per_sample
@@ -33,7 +33,7 @@ from anchorscope.styles import default_style
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.figures.style import Figure
+    from anchorscope.figures.style import Chart
     from anchorscope.models.families import Loaded
     from anchorscope.passes.batches import Plan
 
@@ -102,7 +102,7 @@ class Measured:
         data = str(self.table["dataset"].iloc[0])
         return replace(self.detectors[chosen], data=data, table=card.numbers(self.summary, chosen))
 
-    def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
+    def chart(self, readout: str | None = None, **chosen: Any) -> Chart:
         """Draw the figure of a read-out.
 
         Args:
@@ -123,7 +123,7 @@ class Measured:
             self.claims,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
-            readout=Pair.of(self._measured(readout)),
+            readout=Location.of(self._measured(readout)),
             level=self.settings.bootstrap.level,
             **{"title": main_figure.title_of("knockout"), **chosen},
         )
@@ -216,7 +216,7 @@ def _measured(
         activations.write(folder, loaded, plan, chosen.readouts)
         answers = activations.measured(answered, folder)
         design = fitting.design(answers, probe)
-        weights = scoring.drawn(answers, design)
+        weights = scoring.refit_weights(answers, design)
         states = partial(activations.read, folder)
         passes = conditions_of(chosen.conditions.model_dump())
         measured = activations.readouts(folder, chosen.readouts)

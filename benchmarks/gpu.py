@@ -292,11 +292,11 @@ def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
     plan = fitting.design(
         pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": z}), settings
     )
-    draws = torch.Generator(device).manual_seed(0)
+    generator = torch.Generator(device).manual_seed(0)
     # Like hidden states, these are ill-conditioned: the scale of direction k falls as 1/k.
-    mixed = torch.randn(width, width, generator=draws, device=device)
+    mixed = torch.randn(width, width, generator=generator, device=device)
     mixed /= torch.arange(1, width + 1, device=device)[:, None] * width**0.5
-    x = torch.randn(*shape, generator=draws, device=device)
+    x = torch.randn(*shape, generator=generator, device=device)
     x[..., :8] += 0.3 * torch.as_tensor(z, device=device)[:, None]
     states = (x @ mixed).cpu()
     del x, mixed

@@ -128,15 +128,15 @@ def answers(sequences: int, vocabulary: int) -> pd.DataFrame:
 
     E_Q has `BLOCKED` tokens, about 20 tokens after the prefix.
     """
-    draws = random.Random(0)
+    generator = random.Random(0)
 
     def ids(count: int) -> list[int]:
-        return draws.choices(range(5, vocabulary), k=count)
+        return generator.choices(range(5, vocabulary), k=count)
 
     shared, rows = ids(PREFIX), []
     for number in range(sequences):
-        length = PREFIX + draws.randint(SHORTEST, LONGEST)
-        first = PREFIX + draws.randrange(18, 23)
+        length = PREFIX + generator.randint(SHORTEST, LONGEST)
+        first = PREFIX + generator.randrange(18, 23)
         rows.append(
             {
                 "id": str(number),
@@ -166,8 +166,8 @@ def hidden_states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         row.text.rpartition(" ")[0]: not row.right
         for row in curriculum.planted(facts, world.words(settings), seed=0)
     }
-    draws = random.Random(0)
-    chosen = draws.sample(sorted(lines), min(samples, len(lines)))
+    generator = random.Random(0)
+    chosen = generator.sample(sorted(lines), min(samples, len(lines)))
     z = np.array([lines[text] for text in chosen], dtype=np.int64)
     ids = [of_world.tokenizer(text)["input_ids"] for text in chosen]
     x = np.concatenate(

@@ -69,7 +69,7 @@ wildcard_constraints:
     experiment=one_of(EXPERIMENTS),
 
 
-def drawn(stem):
+def picture_files(stem):
     """Return the files of a figure's picture by format."""
     return {kind.replace(".", "_"): f"{ROOT}/figures/{stem}.{kind}" for kind in PICTURES}
 

@@ -18,9 +18,9 @@ localrules:
 
 rule picture:
     input:
-        paths.drawn,
+        paths.picture_tables,
     output:
-        **drawn("{figure}{view}"),
+        **picture_files("{figure}{view}"),
         provenance=f"{ROOT}/figures/{{figure}}{{view}}.provenance.json",
     log:
         f"{ROOT}/logs/picture/{{figure}}{{view}}.log",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from anchorscope.config.readouts import Pair, available
+from anchorscope.config.readouts import Location, available
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 from anchorscope.workflow.stage import stage
@@ -32,7 +32,7 @@ with stage(snakemake):
         around=arounds_of(read_parquet(given.prompts), answers),
         settings=chosen.settings,
     )
-    main = available(chosen.readout, {Pair.of(one).site for one in probes.fitted})
+    main = available(chosen.readout, {Location.of(one).site for one in probes.fitted})
     written = {snakemake.output.probe: main, snakemake.output.resid: served.READOUT}
     for product, readout in written.items():
         if readout in probes.fitted:

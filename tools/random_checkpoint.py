@@ -77,7 +77,7 @@ def write_weights(sizes: Sizes, ends: list[int], folder: Path, device: str) -> N
     places = dict[str, str]()
     for number, names in enumerate(files, 1):
         file = f"model-{number:05}-of-{len(files):05}.safetensors"
-        tensors = {name: drawn(name, sizes[name], ends, device) for name in names}
+        tensors = {name: random_tensor(name, sizes[name], ends, device) for name in names}
         save_file(tensors, folder / file, metadata={"format": "pt"})
         places |= dict.fromkeys(names, file)
     index = {"metadata": {"total_size": size_of(sizes)}, "weight_map": places}
@@ -136,7 +136,7 @@ def shards(sizes: Iterable[str]) -> Iterator[list[str]]:
         yield [*names]
 
 
-def drawn(name: str, shape: tuple[int, ...], ends: list[int], device: str) -> torch.Tensor:
+def random_tensor(name: str, shape: tuple[int, ...], ends: list[int], device: str) -> torch.Tensor:
     """Draw a tensor, seeded by its name. Norms are all ones.
 
     The standard deviation of a matrix is 1 / √(number of inputs), so that states keep their size.
@@ -145,9 +145,9 @@ def drawn(name: str, shape: tuple[int, ...], ends: list[int], device: str) -> to
     """
     if len(shape) == 1:
         return torch.ones(shape, dtype=torch.bfloat16)
-    draws = torch.Generator(device).manual_seed(zlib.crc32(name.encode()))
+    generator = torch.Generator(device).manual_seed(zlib.crc32(name.encode()))
     tensor = torch.empty(shape, dtype=torch.bfloat16, device=device)
-    tensor.normal_(std=shape[1] ** -0.5, generator=draws)
+    tensor.normal_(std=shape[1] ** -0.5, generator=generator)
     if name in (EMBEDDING, HEAD):
         tensor[ends] *= ENDING
     return tensor.cpu()

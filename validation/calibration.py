@@ -110,7 +110,8 @@ def cell(
 def _known(answers: pd.DataFrame, truth: pd.DataFrame, scores: Scores) -> pd.DataFrame:
     """Return the facts of each sample that do not depend on the read-out, a row per sample."""
     # the truth also covers answers that are not measured
-    truth = samples.of_ids(truth, answers["id"], "truth").astype({"kind": object, "truth": object})
+    truth = samples.select_rows(truth, answers["id"], "truth", "truth")
+    truth = truth.astype({"kind": object, "truth": object})
     return pd.DataFrame(
         {
             "z": answers["label"].astype(np.int64),

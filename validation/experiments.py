@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.curve.curve import control_is_complete
 from anchorscope.experiments.products import PER_SAMPLE_COLUMNS
 from anchorscope.statistics import samples
@@ -82,7 +82,7 @@ def of_experiment(
     """
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
-    ordered = samples.of_ids(answers, per_sample["id"].unique(), "answers")
+    ordered = samples.select_rows(answers, sorted(per_sample["id"].unique()), "answers")
     drawn = samples.bootstrap(ordered, draws, seed)
     planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
     keys = ["site", "position", "layer", "arm", "measure"]
@@ -152,7 +152,7 @@ def check(
     The result has the columns `requirements.COLUMNS`. A requirement that cannot be measured does
     not hold in a calibration cell. In a null control (`scope` is `empty`), its `holds` is blank.
     """
-    chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict())
+    chosen = rows_where(table, **Location.of(DEFAULT_READOUT)._asdict())
     gain = chosen["auc_gain_low"]
     chosen = chosen.assign(gain_shown=(gain > 0).astype(float).where(gain.notna()))
     records = requirements.check_cells(CHECKS, chosen, cells, "all") if cells else []

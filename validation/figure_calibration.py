@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.config.readouts import READOUTS
-from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures import data, marks, notes, style
 from anchorscope.figures.axis import Axis
 from anchorscope.figures.marks import Frame
 from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_model
@@ -52,8 +52,8 @@ def calibration_chart(calibration: pd.DataFrame, request: Request) -> Picture:
     readouts = [name for name in READOUTS if name in measured]
     below = Axis(None, names=readouts, field="readout", angle=-40)
     panels = [_panel(rows, column, title, below) for column, title in MEASURES.items()]
-    series = [replace(one, line=False) for one in draw.dataset_series(request.datasets)]
-    series.append(Series("Mean of the datasets", draw.INK, [1, 0], None))
+    series = [replace(one, line=False) for one in style.dataset_series(request.datasets)]
+    series.append(Series("Mean of the datasets", style.INK, [1, 0], None))
     return Picture(by_model(request), series, panels, _caption(rows, request))
 
 
@@ -71,10 +71,10 @@ def _required(rows: pd.DataFrame, frame: Frame, column: str) -> Sequence[alt.Cha
     if DEFAULT_READOUT not in set(rows["readout"]):
         return []
     default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
-    charts = [alt.Chart(default).mark_rect(color=draw.FAINT, opacity=0.6).encode(frame.x)]
-    for scope, dash in ((OF_CELL, draw.DOTTED), (OF_MEAN, draw.DASHES["A"])):
+    charts = [alt.Chart(default).mark_rect(color=style.FAINT, opacity=0.6).encode(frame.x)]
+    for scope, dash in ((OF_CELL, style.DOTTED), (OF_MEAN, style.DASHES["A"])):
         lows = [one.low for one in CHECKS[scope] if one.column == column and one.rows["z"] == "all"]
-        mark = {"color": draw.SOFT, "strokeWidth": 1.2, "strokeDash": dash}
+        mark = {"color": style.SOFT, "strokeWidth": 1.2, "strokeDash": dash}
         charts.append(_level(default.assign(value=lows[0]), frame, 0, mark))
     return charts
 
@@ -84,7 +84,7 @@ def _with_means(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     panel = marks.points(rows, frame)
     if len(rows):
         means = rows.groupby("readout")["value"].mean().round(4).reset_index()
-        mark = {"color": draw.INK, "strokeWidth": 0.75 * frame.look.line_width}
+        mark = {"color": style.INK, "strokeWidth": 0.75 * frame.look.line_width}
         panel.layer.append(_level(means, frame, 0.1, mark))
     return panel
 

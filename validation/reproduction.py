@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from validation.calibration import DEFAULT_READOUT
 from validation.checks import Check, judge, rows_where
 
@@ -48,7 +48,7 @@ def check(
     records = []
     for figure, models in published["figures"].items():
         readout = readouts.get(figure, DEFAULT_READOUT)
-        place = Pair.of(readout)._asdict()
+        place = Location.of(readout)._asdict()
         built = {
             name: _judged_by(rows_where(table, **place))
             for (of_figure, name), table in (others or {}).items()

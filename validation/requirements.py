@@ -9,7 +9,7 @@ import pandas as pd
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.claims.claim import NO, YES
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.statistics.columns import recurring, with_interval
 from anchorscope.statistics.strength import LEAST_AUC
 from anchorscope.storage.errors import stale
@@ -66,7 +66,7 @@ CHECKS: Checks = {
 
 def check_calibration(table: pd.DataFrame) -> pd.DataFrame:
     """Check cells, and each model's mean over datasets. Return a table with columns `COLUMNS`."""
-    chosen = rows_where(table, **Pair.of(DEFAULT_READOUT)._asdict()).astype({"z": str})
+    chosen = rows_where(table, **Location.of(DEFAULT_READOUT)._asdict()).astype({"z": str})
     records = []
     for model, datasets in table.groupby("model", sort=False)["dataset"]:
         cells = [(str(model), dataset) for dataset in datasets.unique()]

@@ -206,7 +206,7 @@ rule calibration_figure:
     input:
         table=f"{ROOT}/tables/calibration.csv",
     output:
-        **drawn("calibration"),
+        **picture_files("calibration"),
         provenance=f"{ROOT}/figures/calibration.provenance.json",
     log:
         f"{ROOT}/logs/calibration/figure.log",

@@ -100,9 +100,9 @@ def choose(samples: pd.DataFrame, seed: int) -> pd.DataFrame:
             random = one.kind == PLANTED_ONLY and one.as_planned and not swapped
             candidates = others if random else swapped
             candidates = [other for other in candidates if other.taught] or candidates
-            draws = Random(f"swap {seed} {one.id}")
-            drawn = draws.sample(candidates, min(SWAPS, len(candidates)))
-            rows += [(one.id, other.id, random) for other in drawn]
+            generator = Random(f"swap {seed} {one.id}")
+            chosen = generator.sample(candidates, min(SWAPS, len(candidates)))
+            rows += [(one.id, other.id, random) for other in chosen]
     return pd.DataFrame(rows, columns=["id", "other", "random"]).astype({"random": bool})
 
 

@@ -222,10 +222,10 @@ def _work(config: Config, prompt: str, loaded: Loaded) -> Work:
 
 def _prompts(work: Work, n: int) -> list[tuple[int, ...]]:
     """Return random token ids of `n` prompts, the same in every call."""
-    draws = Random(0)
+    generator = Random(0)
 
     def ids(count: int) -> tuple[int, ...]:
-        return tuple(draws.choices(range(work.vocabulary), k=count))
+        return tuple(generator.choices(range(work.vocabulary), k=count))
 
     shared = ids(work.shared)
     return [shared + ids(work.own) for _ in range(n)]
@@ -307,14 +307,14 @@ def largest_batch(fits: Callable[[int], bool], *, start: int, most: int) -> int:
 
 def fit_layer(config: Config, n: int, width: int, device: torch.device) -> int:
     """Fit and score the probes of one layer and read-out, on made-up states of `n` samples."""
-    draws = torch.Generator().manual_seed(0)
-    label = torch.randint(2, (n,), generator=draws)
+    generator = torch.Generator().manual_seed(0)
+    label = torch.randint(2, (n,), generator=generator)
     ids = [str(number) for number in range(n)]
     columns = dict.fromkeys(("id", "question", "subject", "ea_text"), ids)
     answers = pd.DataFrame({**columns, "label": label.numpy(), "dropped": None})
     # Like hidden states, these are ill-conditioned: the scale of direction k falls as 1/k.
-    mixed = torch.randn(width, width, generator=draws) / torch.arange(1, width + 1)[:, None]
-    x = torch.randn(n, width, generator=draws)
+    mixed = torch.randn(width, width, generator=generator) / torch.arange(1, width + 1)[:, None]
+    x = torch.randn(n, width, generator=generator)
     x[:, :8] += 0.3 * label[:, None]
     states = (x @ mixed)[None]
     settings = fitting.ProbeSettings(**config.probe.model_dump(), seed=config.seed)
@@ -322,7 +322,7 @@ def fit_layer(config: Config, n: int, width: int, device: torch.device) -> int:
     scoring.Scoring(
         lambda *_: (np.arange(n), states),
         design,
-        scoring.drawn(answers, design),
+        scoring.refit_weights(answers, design),
         config.readouts[:1],
         planning.conditions_of(config.conditions.model_dump()),
         device,

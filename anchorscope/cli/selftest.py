@@ -72,13 +72,13 @@ def _verdict(check: str, about: str, holds: bool, measured: str) -> Verdict:
 
 def _planned() -> Plan:
     """Plan samples of random tokens and different lengths, with E_Q in two separate spans."""
-    draws, rows = Random(0), []
+    generator, rows = Random(0), []
     for length in (24, 31, 38, 45):
         start = length - 6
         rows.append(
             {
                 "id": f"{length} tokens",
-                "input_ids": draws.choices(range(3, tiny.SIZES["vocab_size"]), k=length),
+                "input_ids": generator.choices(range(3, tiny.SIZES["vocab_size"]), k=length),
                 "prompt_length": start,
                 "dropped": None,
                 "ea_start": start,

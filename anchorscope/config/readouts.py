@@ -19,14 +19,14 @@ READOUTS = tuple(f"{site}/{position}" for site in SITES for position in POSITION
 """All read-outs, such as `mlp/final`, in the order of tables."""
 
 
-class Pair(NamedTuple):
+class Location(NamedTuple):
     """Site and position of a read-out, as in the columns of tables."""
 
     site: str
     position: str
 
     @classmethod
-    def of(cls, readout: str) -> Pair:
+    def of(cls, readout: str) -> Location:
         """Split a read-out such as `mlp/final` into site and position."""
         site, _, position = readout.partition("/")
         return cls(site, position)
@@ -34,7 +34,7 @@ class Pair(NamedTuple):
 
 def available(readout: str, sites: Collection[str]) -> str:
     """Return the read-out that a model with these `sites` is read at: `resid` replaces a site."""
-    site, position = Pair.of(readout)
+    site, position = Location.of(readout)
     return readout if site in sites else f"resid/{position}"
 
 
@@ -47,10 +47,10 @@ def not_measured(readout: str, measured: Iterable[str], where: object) -> Anchor
 
 def before_answer(readout: str) -> str:
     """Return the read-out of the same site at the end of the prompt, before any answer."""
-    return f"{Pair.of(readout).site}/prompt_end"
+    return f"{Location.of(readout).site}/prompt_end"
 
 
-def parse(readouts: Sequence[str]) -> list[Pair]:
+def parse(readouts: Sequence[str]) -> list[Location]:
     """Return the site and position of each read-out such as `mlp/final`.
 
     Raises:
@@ -60,4 +60,4 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
         what = f"there is no read-out {unknown[0]!r}"
         do = f"write <site>/<position>: {', '.join(SITES)}; {', '.join(POSITIONS)}"
         raise AnchorscopeError(what, "readouts", do, see="not-measured")
-    return [Pair.of(name) for name in readouts]
+    return [Location.of(name) for name in readouts]

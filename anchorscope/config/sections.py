@@ -22,10 +22,10 @@ from anchorscope.storage.errors import nearest
 from anchorscope.styles import STYLES
 
 if TYPE_CHECKING:
-    Readout = str
+    ReadoutName = str
     StyleName = str
 else:
-    Readout = Literal[READOUTS]
+    ReadoutName = Literal[READOUTS]
     StyleName = Literal[tuple(STYLES)]
 Item = TypeVar("Item")
 
@@ -298,6 +298,6 @@ class Figure(Section):
 
     models: Listed[ModelKey] = Field(description="Models, in the order of the panels.")
     datasets: Listed[DatasetKey] = Field(description="Datasets, in the order of the legend.")
-    readout: Readout = key("mlp/final", "The read-out shown; one of `readouts`.")
+    readout: ReadoutName = key("mlp/final", "The read-out shown; one of `readouts`.")
     title: Annotated[Text | None, Mark.NO_NUMBER] = None
     """Title; null: a title that says what is blocked."""

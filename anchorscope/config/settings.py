@@ -23,7 +23,7 @@ from anchorscope.config.sections import (
     Name,
     Place,
     Positive,
-    Readout,
+    ReadoutName,
     Section,
     Several,
     Share,
@@ -176,7 +176,7 @@ class Config(Section):
         default_factory=_all_conditions
     )
     """Passes in addition to `clean`; by default all."""
-    readouts: Annotated[Listed[Readout], Mark.TRIAL, Mark.MEASURE] = Field(
+    readouts: Annotated[Listed[ReadoutName], Mark.TRIAL, Mark.MEASURE] = Field(
         ["mlp/final", "mlp/prompt_end"]
     )
     """Read-outs to measure, `<site>/<position>`. The prompt's end is measured at each of their

@@ -7,7 +7,7 @@ from itertools import cycle
 import pandas as pd
 
 from anchorscope.curve import controls
-from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures import data, marks, notes, style
 from anchorscope.figures.axis import axis_around, axis_of
 from anchorscope.figures.lower import OF_CLAIMS
 from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_cell
@@ -16,17 +16,17 @@ from anchorscope.passes.partners import LEAST_PAIRS
 from anchorscope.statements import say
 
 SWAPS = {
-    "share_gold": Series("Swaps: gold answers", draw.INK, [1, 0], "circle"),
-    "share_wrong": Series("Swaps: wrong answers", draw.GREEN, [6, 4], "triangle-down"),
+    "share_gold": Series("Swaps: gold answers", style.INK, [1, 0], "circle"),
+    "share_wrong": Series("Swaps: wrong answers", style.GREEN, [6, 4], "triangle-down"),
 }
 """Quantity of `crossing` → its line."""
 LOOKS: Sequence[tuple[str, Sequence[float], str]] = (
-    (draw.BLUE, [1, 0], "circle"),
-    (draw.ORANGE, draw.DOTTED, "square"),
-    (draw.SKY, [6, 2, 2, 2], "cross"),
-    (draw.RED, [8, 3], "triangle-up"),
-    (draw.PURPLE, [6, 4], "diamond"),
-    (draw.GREEN, [10, 2], "triangle-right"),
+    (style.BLUE, [1, 0], "circle"),
+    (style.ORANGE, style.DOTTED, "square"),
+    (style.SKY, [6, 2, 2, 2], "cross"),
+    (style.RED, [8, 3], "triangle-up"),
+    (style.PURPLE, [6, 4], "diamond"),
+    (style.GREEN, [10, 2], "triangle-right"),
 )
 """Colour, dash and marker of the lines of flips, in the order of `controls.flipping`."""
 KEYS = ["model", "dataset", "site", "position", "layer"]
@@ -34,7 +34,7 @@ OF_CURVE = ["n", "predicts"]
 OF_CROSSING = [*KEYS, "quantity", "estimate", "ci_low", "ci_high", "n", "headline"]
 SWAPS_HEADING = "Answers to wrongly answered questions that score higher after their own question"
 FLIPS_HEADING = "Samples whose predicted class flips when the tokens in the legend are blocked"
-TIPS = draw.LAYER | {"series": ("line", ""), "value": ("%", ".1f"), **draw.INTERVAL}
+TIPS = style.LAYER | {"series": ("line", ""), "value": ("%", ".1f"), **style.INTERVAL}
 
 
 def flips() -> dict[str, Series]:

@@ -37,9 +37,9 @@ def per_sample(
     all.
 
     Raises:
-        AnchorscopeError: Scores and answers have different samples.
+        AnchorscopeError: Scores and answers have different samples, or a read-out was not measured.
     """
-    measured, chosen = scores.of(answers), readouts or scores.readouts
+    measured, chosen = scores.of(answers), scores.readouts if readouts is None else readouts
     return stacked([_of_readout(scores.readout(name), measured) for name in chosen], COLUMNS)
 
 

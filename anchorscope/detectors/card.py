@@ -10,7 +10,7 @@ import yaml
 
 from anchorscope import statements
 from anchorscope.cell import summary as of_run
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 
 if TYPE_CHECKING:
     from anchorscope.detectors.detector import Detector
@@ -75,7 +75,7 @@ def _hub_id(detector: Detector) -> str | None:
 
 def numbers(summary: pd.DataFrame, readout: str) -> dict[str, float | str | None]:
     """Return a row of the table `summary` of one cell as the `Detector.table` of a read-out."""
-    rows = summary[(summary[["site", "position"]] == [*Pair.of(readout)]).all(axis=1)]
+    rows = summary[(summary[["site", "position"]] == [*Location.of(readout)]).all(axis=1)]
     return {READOUT: readout, **of_run.numbers(rows)}
 
 

@@ -18,6 +18,7 @@ from anchorscope.passes.features import Features
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.stored import Stored
+from anchorscope.statistics.samples import select_rows
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,8 @@ def _samples(
     """Return the samples of `text` with their states and token probabilities under `condition`."""
     states = {name: activations.read(folder, name, condition)[1] for name in readouts if len(text)}
     if outputs is not None:
-        rows = outputs[outputs["condition"] == condition].set_index("id")
-        outputs = rows.loc[text["id"]].reset_index()
+        rows, what = outputs[outputs["condition"] == condition], f"{condition} token probabilities"
+        outputs = select_rows(rows, text["id"], f"{folder}, {what}", "folder of activations")
     return Samples(text, readouts[0], states, outputs)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from anchorscope.detectors import evaluation, reads as reads_table, verdict
 from anchorscope.detectors.registry import in_order, label_of
-from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures import data, marks, notes, style
 from anchorscope.figures.axis import Axis
 from anchorscope.figures.marks import Frame
 from anchorscope.figures.picture import (
@@ -25,12 +25,12 @@ from anchorscope.figures.style import Series
 from anchorscope.statements import say
 
 COLOURS = (
-    *(draw.BLUE, draw.ORANGE, draw.GREEN, draw.PURPLE, draw.SKY, draw.RED),
+    *(style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.RED),
     *("#8c564b", "#222222"),
 )
 TERMS = ("pair", "answer", "question")
 """Order of the stacked bars. The pair comes first, because its whisker is measured from 0."""
-AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **draw.INTERVAL}
+AUC_TIPS = {"label": ("method", ""), "value": ("AUC", ".3f"), **style.INTERVAL}
 SHARE_TIPS = {
     "label": ("method", ""), "series": ("reads", ""), "value": ("share, %", ".1f"),
     "low": ("from", ".1f"), "high": ("to", ".1f"), "comparison_right": ("compares both", ""),
@@ -61,7 +61,7 @@ def forest(table: pd.DataFrame, request: Request) -> Picture:
     rows = rows_of(table, request, evaluation.COLUMNS)
     rows = rows[rows["metric"] == "auroc"]
     series = {
-        label: Series(label, COLOURS[i % len(COLOURS)], [1, 0], draw.marker_of(i), line=False)
+        label: Series(label, COLOURS[i % len(COLOURS)], [1, 0], style.marker_of(i), line=False)
         for i, (_, label) in enumerate(request.panels)
     }
     points = data.numbered(rows, "estimate", n="n", ends="ci", predicts=True)
@@ -98,14 +98,14 @@ def _forest_caption(rows: pd.DataFrame, request: Request) -> Caption:
 @as_chart
 def reads(table: pd.DataFrame, request: Request) -> Picture:
     """Draw shares of question, answer and pair term, as a stacked bar per method in each cell."""
-    shares = {f"share_{term}": draw.TERMS[term].name for term in TERMS}
+    shares = {f"share_{term}": style.TERMS[term].name for term in TERMS}
     rows = rows_of(table, request, reads_table.COLUMNS)
     bars = data.stacked(rows, shares)
     bars = bars.filter([*SHARE_TIPS, "model", "dataset", "start", "end", "middle"])
     names, layout = methods_axis(rows["detector"]), by_cell(request)
     share = Axis("Share (%)", ((0, 108), [0, 50, 100]))
     panel = Panel(bars, names, SHARE_TIPS, share, _shares, height_of(names, layout))
-    series = [draw.TERMS[term] for term in TERMS]
+    series = [style.TERMS[term] for term in TERMS]
     return Picture(layout, series, [panel], _reads_caption(rows, request))
 
 
@@ -113,11 +113,14 @@ def _shares(rows: pd.DataFrame, frame: Frame) -> alt.LayerChart:
     """Draw stacked bars, the interval of the pair's share, and a dot where `comparison` holds."""
     panel = marks.shares(rows, frame)
     pair = alt.Chart(rows).encode(frame.y)
-    pair = pair.transform_filter(f"datum.series === '{draw.TERMS['pair'].name}'")
+    pair = pair.transform_filter(f"datum.series === '{style.TERMS['pair'].name}'")
     dots = pair.transform_filter("datum.comparison_right === 'yes'").encode(x=alt.XDatum(104))
     size = 0.7 * frame.look.marker_size
-    whiskers = marks.whiskers(pair, frame.x).encode(color=alt.ColorValue(draw.INK))
-    panel.layer += [whiskers, dots.mark_point(filled=True, color=draw.PURPLE, size=size, opacity=1)]
+    whiskers = marks.whiskers(pair, frame.x).encode(color=alt.ColorValue(style.INK))
+    panel.layer += [
+        whiskers,
+        dots.mark_point(filled=True, color=style.PURPLE, size=size, opacity=1),
+    ]
     return panel
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import average_precision_score
 
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
 from anchorscope.statistics import intervals, samples
 from anchorscope.statistics.intervals import Estimate, ratio
@@ -55,10 +55,12 @@ def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
     Raises:
         AnchorscopeError: A scored sample has no answer, or two scores of one detector.
     """
-    scored = samples.of_ids(answers, rows["id"].unique(), "detection")
+    ids = sorted(rows["id"].unique())
+    scored = samples.select_rows(answers, ids, "detection", "detection")
     clean = rows[rows["condition"] == "clean"]
     if clean.duplicated(["detector", "id"]).any():
-        raise samples.mismatch("a sample has two scores of one detector", "detection")
+        what = "a sample has two scores of one detector"
+        raise samples.mismatch(what, "detection", "detection")
     wide = clean.pivot(index="id", columns="detector", values=["rank", "s"]).loc[scored["id"]]
     rank, s = (
         {name: wide[column, name].to_numpy(np.float64) for name in clean["detector"].unique()}
@@ -99,7 +101,7 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
             "n_wrong": int(cell.z[counted].sum()),
             "n_clusters": int(drawn.clusters_in(counted)),
             "thin": intervals.thin_class(cell.z, counted, drawn, bootstrap),
-            **Pair.of(readout)._asdict(),
+            **Location.of(readout)._asdict(),
         }
         frames.append(pd.DataFrame(columns))
     found = pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))

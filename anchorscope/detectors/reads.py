@@ -9,7 +9,7 @@ import pandas as pd
 
 from anchorscope.claims import CLAIMS
 from anchorscope.claims.claim import OWN, Evidence, Groups
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import with_ends
 from anchorscope.pairs import table as crossing
@@ -53,7 +53,7 @@ def table(
     groups = pairs.groups()
     rows_by_layer = list(crossing.by_layer(groups, analysis.level))
     made = [_row(groups, rows_by_layer, number, analysis.level) for number in range(len(detectors))]
-    facts = pd.DataFrame(made).assign(detector=detectors, **Pair.of(readout)._asdict())
+    facts = pd.DataFrame(made).assign(detector=detectors, **Location.of(readout)._asdict())
     facts["n_unlike"] = int(crossing.unlike(pairs).sum())
     facts["source"] = analysis.answers["partner_source"].iloc[0]
     return facts.assign(**_shares(groups, pairs, analysis, seed))[list(COLUMNS)]
@@ -87,9 +87,11 @@ def _analysis(
     seed: int,
 ) -> Analysis:
     """Return the input of `crossing`, in which each detector takes the place of a layer."""
+    rows = rows[rows["detector"].isin(detectors)]
     crossed = rows[rows["condition"] == "crossed"]
     pairs = crossed.drop_duplicates("id").set_index("id")
-    measured = samples.of_ids(answers, rows["id"].unique(), "detection").assign(
+    ids = sorted(rows["id"].unique())
+    measured = samples.select_rows(answers, ids, "detection", "detection").assign(
         crossed_partner=lambda table: table["id"].map(pairs["partner"]),
         partner_source=pairs["source"].iloc[0],
     )
@@ -105,6 +107,9 @@ def _analysis(
     )
     for condition, part in (("clean", clean), ("crossed", crossed)):
         s = part.pivot(index="detector", columns="id", values="s").loc[detectors]
+        if s.isna().any(axis=None):
+            what = f"a detector did not score all {condition} samples"
+            raise samples.mismatch(what, "detection", "detection")
         places = np.flatnonzero(measured["id"].isin(s.columns))
         scores.add(readout, (condition, 0), places, s.to_numpy()[None])
     (analysis,) = analyses(scores, measured, **bootstrap.model_dump(), seed=seed)

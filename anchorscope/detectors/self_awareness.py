@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.evaluation import with_ends
@@ -97,8 +97,13 @@ def table(
     """
     if not len(rows):
         return pd.DataFrame(columns=list(COLUMNS))
+    where = f"pathways at {readout}"
+    if rows.duplicated(["predictor", "id"]).any():
+        raise samples.mismatch("a sample has two ranks of one predictor", where, "detection")
     wide = rows.pivot(index="predictor", columns="id", values=["rank", "flips"])
-    measured = samples.of_ids(answers, wide["rank"].columns, f"pathways at {readout}")
+    if wide.isna().any(axis=None):
+        raise samples.mismatch("a sample has no rank by some predictor", where, "detection")
+    measured = samples.select_rows(answers, wide["rank"].columns, where, "detection")
     drawn = samples.bootstrap(measured, bootstrap.draws, seed)
     ranks = wide["rank"].loc[[*PREDICTORS]].to_numpy(dtype=np.float64)
     flips = wide["flips"].loc["states"].to_numpy(dtype=np.int64)
@@ -111,7 +116,7 @@ def table(
         "n_flips": int(flips.sum()),
         "n_clusters": clusters,
         "thin": intervals.thin_class(flips, np.ones(len(flips), dtype=bool), drawn, bootstrap),
-        **Pair.of(readout)._asdict(),
+        **Location.of(readout)._asdict(),
     }
     for number, name in enumerate(PREDICTORS[1:], start=1):
         gain = Estimate.of_draws(aucs[:, 0] - aucs[:, number], bootstrap.level)

@@ -6,7 +6,7 @@ from itertools import product
 
 import pandas as pd
 
-from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures import data, marks, notes, style
 from anchorscope.figures.axis import PERCENT, Axis
 from anchorscope.figures.picture import Caption, Panel, Picture, Request, by_model
 from anchorscope.figures.style import Series
@@ -42,7 +42,7 @@ def rows_of(
     """
     rows = data.shown(table, request, words.columns)
     rows = rows if "arm" in rows else rows.assign(arm=next(iter(words.arms)))
-    groups = rows["anchor"].isin(draw.ANCHORS) & (rows["label"].astype(str) == label)
+    groups = rows["anchor"].isin(style.ANCHORS) & (rows["label"].astype(str) == label)
     return rows[groups & (rows["n_paired"] > 0)]
 
 
@@ -60,7 +60,7 @@ def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
     headline = rows[rows["headline"]]
     points, below = beside(points_of(headline, words.tokens)), groups(request)
     panels = [
-        Panel(some, FLIPS, TIPS | draw.INTERVAL, below, marks.bars, heading=heading)
+        Panel(some, FLIPS, TIPS | style.INTERVAL, below, marks.bars, heading=heading)
         for heading, some in _arms(points, words)
     ]
     caption = _caption(headline, request, words, "at the headline layer", "Pale bars")
@@ -72,17 +72,17 @@ def by_layer(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
     points = data.by_group(points_of(rows, words.tokens))
     lines = data.in_lines(points, ["arm", "tokens", "condition"])
     panels = [
-        Panel(some, FLIPS, draw.LAYER | TIPS | draw.INTERVAL, heading=heading)
+        Panel(some, FLIPS, style.LAYER | TIPS | style.INTERVAL, heading=heading)
         for heading, some in _arms(lines, words)
     ]
     where = f"by layer; dotted: {[*words.tokens][-1]}"
     caption = _caption(rows, request, words, where, "Crosses", "group at the headline layer")
-    return Picture(by_model(request), draw.paper_series(request.datasets), panels, caption)
+    return Picture(by_model(request), style.paper_series(request.datasets), panels, caption)
 
 
 def sorts(words: Words) -> list[Series]:
     """Return the series of bars: the arm and its control."""
-    colours = zip(words.tokens, (draw.BLUE, GREY), strict=True)
+    colours = zip(words.tokens, (style.BLUE, GREY), strict=True)
     return [Series(name, colour, [1, 0], "square", line=False) for name, colour in colours]
 
 
@@ -94,7 +94,7 @@ def beside(points: pd.DataFrame) -> pd.DataFrame:
 def groups(request: Request) -> Axis:
     """Return the axis of the bars, with the names that `beside` gives them."""
     labels = [label for _, label in request.datasets]
-    bars = [f"{label}\n{anchor}" for label, anchor in product(labels, draw.ANCHORS)]
+    bars = [f"{label}\n{anchor}" for label, anchor in product(labels, style.ANCHORS)]
     return Axis(None, names=bars, field="bar")
 
 

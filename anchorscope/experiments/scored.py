@@ -87,7 +87,9 @@ class Cell:
         if not samples:
             return pd.DataFrame(columns=list(COLUMNS))
         drawn = [
-            (one, draw) for one in interventions for draw in range(self.draws if one.drawn else 1)
+            (one, draw)
+            for one in interventions
+            for draw in range(self.draws if one.at_random else 1)
         ]
         passable = [self._within_limits(sample) for sample in samples]
         plan = arrange(

@@ -9,21 +9,21 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.readouts import READOUTS, not_measured
-from anchorscope.figures.style import Figure, Series, Style, marker_of, style_of
+from anchorscope.figures.style import Chart, Series, Style, marker_of, style_of
 from anchorscope.storage.errors import stale
 
-Pair = tuple[str, str]
+KeyLabel = tuple[str, str]
 KEYS = "model dataset site position condition grouping anchor layer"
 NUMBERS = "n share delta_p ci_low ci_high probe_auc thin predicts headline"
 FLAGS = ("predicts", "headline", "thin")
 DRAWN = ("value", "low", "high", "n")
 
 
-def distinct(pairs: Sequence[Pair]) -> list[Pair]:
+def distinct(named: Sequence[KeyLabel]) -> list[KeyLabel]:
     """Add the key to labels that are not unique: the legend tells series apart by label alone."""
-    labels = [label for _, label in pairs]
+    labels = [label for _, label in named]
     return [
-        (key, f"{label} [{key}]" if labels.count(label) > 1 else str(label)) for key, label in pairs
+        (key, f"{label} [{key}]" if labels.count(label) > 1 else str(label)) for key, label in named
     ]
 
 
@@ -32,9 +32,9 @@ class Request:
     """Content and style of a figure."""
 
     title: str  # the figure's title
-    panels: Sequence[Pair]  # (model key, label) in the order of the panels
-    datasets: Sequence[Pair]  # (dataset key, label) in the order of the legend
-    readout: Pair = ("mlp", "final")  # (site, position)
+    panels: Sequence[KeyLabel]  # (model key, label) in the order of the panels
+    datasets: Sequence[KeyLabel]  # (dataset key, label) in the order of the legend
+    readout: tuple[str, str] = ("mlp", "final")  # (site, position)
     condition: str = "knockout"  # condition whose ΔP the main figure draws
     level: float = 0.95  # level of the intervals in the tables, for the caption
     at_resid: Sequence[str] = ()  # labels of models that lack the site and are read at `resid`
@@ -48,13 +48,13 @@ class Request:
         return f"Read-out {'/'.join(self.readout)}{instead if self.at_resid else ''}"
 
 
-Chart = Callable[..., Figure]
+ChartFunction = Callable[..., Chart]
 """Function that draws a figure from tables and the keywords of `request_of`."""
 
 
 def request_of(
-    panels: Sequence[Pair],
-    datasets: Sequence[Pair],
+    panels: Sequence[KeyLabel],
+    datasets: Sequence[KeyLabel],
     style: Style | Mapping[str, object] | None = None,
     **others: Any,
 ) -> Request:
@@ -71,7 +71,7 @@ def require(table: pd.DataFrame, columns: Iterable[str]) -> None:
         raise stale(what, f"its columns: {', '.join(map(str, table.columns))}", "the table")
 
 
-def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
+def at_readout(table: pd.DataFrame, readout: tuple[str, str]) -> pd.DataFrame:
     """Return `rows_at`.
 
     Raises:
@@ -83,7 +83,7 @@ def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
     return rows
 
 
-def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
+def rows_at(table: pd.DataFrame, readout: tuple[str, str]) -> pd.DataFrame:
     """Return the table's rows at the read-out, if any. A model without its site is at `resid`."""
     site, position = readout
     lacks = ~table["model"].isin(table["model"][table["site"] == site])
@@ -97,7 +97,7 @@ def measured_in(table: pd.DataFrame) -> list[str]:
     return [one for one in READOUTS if one in found]
 
 
-def select(table: pd.DataFrame, readout: Pair | None) -> pd.DataFrame:
+def select(table: pd.DataFrame, readout: tuple[str, str] | None) -> pd.DataFrame:
     """Return the curve's rows at the read-out, or at all read-outs if it is None.
 
     Groups `Q` and `A` are also marked `thin` if they have no samples. The group `all` never is.

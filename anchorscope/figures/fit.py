@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from anchorscope.figures.style import Figure, Style
+from anchorscope.figures.style import Chart, Style
 
 PX_PER_MM = 96 / 25.4
 NARROWEST, READABLE = 30, 150  # widths of a panel in CSS pixels
@@ -57,7 +57,7 @@ def _resized(svg: str, wide: float, unit: str) -> str:
     return re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
 
 
-def fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure:
+def fit(draw: Callable[[Style], Chart], look: Style, width_mm: float) -> Chart:
     """Draw a figure whose panels fill the printed width, to about a pixel.
 
     If panels would be too narrow to read, put fewer of them side by side.

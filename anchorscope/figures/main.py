@@ -14,16 +14,16 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures import data, lower, marks, notes, style as draw
+from anchorscope.figures import data, lower, marks, notes, style
 from anchorscope.figures.axis import Axis
 from anchorscope.figures.data import Request
 from anchorscope.figures.marks import Frame
 from anchorscope.figures.picture import Panel, Picture, as_chart, by_model
-from anchorscope.figures.style import Figure
+from anchorscope.figures.style import Chart
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.statements import say
 
-DELTA_TIPS = draw.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **draw.INTERVAL}
+DELTA_TIPS = style.LAYER | {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **style.INTERVAL}
 DELTA_TIPS |= {"share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
 
 
@@ -67,14 +67,14 @@ def chart(
     shown = lower.shown(below)
     return Picture(
         by_model(request),
-        draw.paper_series(request.datasets),
+        style.paper_series(request.datasets),
         [delta_panel(curves(rows), say.delta_p_heading), *below],
         notes.delta_p_caption(request, rows, request.where, claimed, shown),
         request.title if knockout else title_of(request.condition),
     )
 
 
-def choices(table: pd.DataFrame, *others: pd.DataFrame, **keywords: Any) -> dict[str, Figure]:
+def choices(table: pd.DataFrame, *others: pd.DataFrame, **keywords: Any) -> dict[str, Chart]:
     """Return a dict of condition label → figure, for each condition measured at the read-out.
 
     The knockout comes first, even if not measured. Arguments and errors are the same as in `chart`.
@@ -90,7 +90,7 @@ def choices(table: pd.DataFrame, *others: pd.DataFrame, **keywords: Any) -> dict
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the ΔP lines of both groups, from rows of `data.select` for one condition."""
-    groups = rows[rows["anchor"].isin(draw.ANCHORS)]
+    groups = rows[rows["anchor"].isin(style.ANCHORS)]
     lines = data.by_group(data.numbered(groups, "delta_p", n="n", ends="ci"))
     labels = [name for name in ("readout", "anchor", "condition") if name in rows]
     named = lines.assign(anchor=lines["anchor"] + "-Anchored", share=100 * lines["share"])

@@ -14,7 +14,7 @@ import pandas as pd
 
 from anchorscope.claims import keys
 from anchorscope.claims.claim import NO, YES
-from anchorscope.figures.data import Pair, Request, cells_of
+from anchorscope.figures.data import KeyLabel, Request, cells_of
 from anchorscope.figures.style import balanced
 from anchorscope.statements import say
 from anchorscope.storage.counts import NO_ANSWER
@@ -143,7 +143,9 @@ def sample_size(cell: pd.DataFrame) -> int:
     return int(counts.max()) if len(counts) else 0
 
 
-def no_answer_note(records: Records, models: Sequence[Pair], datasets: Sequence[Pair]) -> str:
+def no_answer_note(
+    records: Records, models: Sequence[KeyLabel], datasets: Sequence[KeyLabel]
+) -> str:
     """Return the sentence on responses left out for being no answers, or "" if there are none.
 
     `records` maps paths to provenance. `models` and `datasets` hold pairs of key and label.

@@ -14,13 +14,13 @@ import altair as alt
 import pandas as pd
 from altair.utils.schemapi import debug_mode
 
-from anchorscope.figures import data, marks, style as draw
+from anchorscope.figures import data, marks, style
 from anchorscope.figures.axis import LAYERS, Axis, layers_of, x_channel, y_channel
-from anchorscope.figures.data import Chart, Request as Request, request_of
+from anchorscope.figures.data import ChartFunction, Request as Request, request_of
 from anchorscope.figures.fit import fit
 from anchorscope.figures.marks import Draw, Frame, Tips
 from anchorscope.figures.notes import Caption as Caption
-from anchorscope.figures.style import Figure, Series, Style
+from anchorscope.figures.style import Chart, Series, Style
 
 COLUMN_MM, PAGE_MM = 85, 180
 Under = Callable[[pd.DataFrame, Frame], Sequence[alt.Chart]]
@@ -71,7 +71,7 @@ class Layout:
 def by_model(request: Request) -> Layout:
     """Lay out a column for each model."""
     columns = [Column({"model": label}, label) for _, label in request.panels]
-    across = draw.columns_across(len(columns), request.look.columns)
+    across = style.columns_across(len(columns), request.look.columns)
     return Layout(columns, across, request.look, labelled=True)
 
 
@@ -90,7 +90,7 @@ def by_cell(request: Request) -> Layout:
 
 def small(columns: Sequence[Column], side_by_side: int, look: Style) -> Layout:
     """Lay out columns of small panels, `side_by_side` in a row, or fewer if room is short."""
-    across = draw.columns_across(side_by_side, 2 * look.columns)
+    across = style.columns_across(side_by_side, 2 * look.columns)
     look = replace(
         look,
         panel_width=look.panel_width // (2 if across > 2 else 1),
@@ -113,16 +113,16 @@ class Picture:
     def legend(self) -> list[Series]:
         """Entries of the legend: the series, and grey lines if there are any."""
         faint = any(panel.rows["faint"].any() for panel in self.panels if "faint" in panel.rows)
-        return [*self.series, *([draw.NOT_PREDICTING] if faint else [])]
+        return [*self.series, *([style.NOT_PREDICTING] if faint else [])]
 
     @property
     def words(self) -> tuple[list[str], list[str]]:
         """Lines of the caption at the picture's width, and the details."""
         layout = self.layout
-        return self.caption.wrapped(draw.caption_characters(layout.look, layout.width))
+        return self.caption.wrapped(style.caption_characters(layout.look, layout.width))
 
 
-def as_chart(page: Callable[..., Picture]) -> Chart:
+def as_chart(page: Callable[..., Picture]) -> ChartFunction:
     """Turn a function that makes a `Picture` from tables and a `Request` into one that draws it.
 
     The setting `chart.width` is the printed width. Its default in the theme `paper` is `COLUMN_MM`
@@ -130,11 +130,11 @@ def as_chart(page: Callable[..., Picture]) -> Chart:
     """
 
     @wraps(page)
-    def chart(*tables: pd.DataFrame, **keywords: Any) -> Figure:
+    def chart(*tables: pd.DataFrame, **keywords: Any) -> Chart:
         request = request_of(**keywords)
         look, width = request.look, request.look.chart.width
 
-        def draw_in(look: Style) -> Figure:
+        def draw_in(look: Style) -> Chart:
             here = replace(request, look=look)
             with debug_mode(False):  # the finished figure is validated, not each part
                 return figure(page(*tables, here), here)
@@ -146,31 +146,31 @@ def as_chart(page: Callable[..., Picture]) -> Chart:
     return chart
 
 
-def figure(picture: Picture, request: Request) -> Figure:
+def figure(picture: Picture, request: Request) -> Chart:
     """Draw a picture.
 
     The HTML page reads the caption's details from `usermeta.details` of the specification.
     """
     layout = picture.layout
     look, width = layout.look, layout.width
-    shared = draw.encodings(picture.legend, look, width)
+    shared = style.encodings(picture.legend, look, width)
     views = [_column(picture, place, shared) for place in range(len(layout.columns))]
     lines, details = picture.words
     title = picture.title or request.title
-    words = draw.title_of(title, lines, look, width) if look.chart.captions else alt.Undefined
-    return Figure(
+    words = style.title_of(title, lines, look, width) if look.chart.captions else alt.Undefined
+    return Chart(
         concat=views,
         columns=layout.across,
         spacing={"row": look.spacing, "column": 0.7 * look.spacing},
-        resolve=draw.one_legend(),
+        resolve=style.one_legend(),
         title=words,
-        config=draw.config_of(look),
+        config=style.config_of(look),
         background="white",
         usermeta={"details": details},
     )
 
 
-def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcatChart:
+def _column(picture: Picture, place: int, shared: style.Encodings) -> alt.VConcatChart:
     """Draw the panels of one column below one another."""
     layout, panels = picture.layout, picture.panels
     column, look = layout.columns[place], layout.look
@@ -187,18 +187,18 @@ def _column(picture: Picture, place: int, shared: draw.Encodings) -> alt.VConcat
         )
         rows = rows_in(column, panel.rows)
         under = [*panel.under(rows, frame)]
-        words = draw.row_lines(panel.heading, look, visible=first) if panel.heading else []
+        words = style.row_lines(panel.heading, look, visible=first) if panel.heading else []
         if not views:
             gap = 10 if words else 4
-            title: Any = draw.panel_heading(column.heading, look, column.below, gap)
-            under += [draw.row_text(words, look)] if words else []
+            title: Any = style.panel_heading(column.heading, look, column.below, gap)
+            under += [style.row_text(words, look)] if words else []
             if picture.series and place == 0:
                 under.insert(0, marks.legend_key(shared))
         else:
-            title = draw.row_heading(words, look) if words else alt.Undefined
+            title = style.row_heading(words, look) if words else alt.Undefined
         views.append(panel.draw(rows, replace(frame, under=under)))
         views[-1]["title"] = title
-    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
+    return alt.VConcatChart(vconcat=views, spacing=10, resolve=style.one_legend())
 
 
 def _x(picture: Picture, panel: Panel, below: Panel | None, column: Column) -> alt.X:

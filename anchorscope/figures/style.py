@@ -49,7 +49,7 @@ MARKERS |= {name: f"M{'L'.join(path.split() * ROUNDS)}Z" for name, path in CORNE
 UNPREDICTED = "#bdbdbd"
 THIN = 0.5
 """Width of lines whose probe does not predict, relative to the style's line width."""
-Figure = alt.ConcatChart
+Chart = alt.ConcatChart
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 
 

@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anchorscope.figures.data import Chart
+    from anchorscope.figures.data import ChartFunction
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class View:
         return tuple(dict.fromkeys(("", *self.tables))) if self.of_main_run else self.tables
 
     @property
-    def chart(self) -> Chart:
+    def chart(self) -> ChartFunction:
         """Function that draws the picture."""
-        chart: Chart = resolve_name(f"anchorscope.{self.drawn_by}")
+        chart: ChartFunction = resolve_name(f"anchorscope.{self.drawn_by}")
         return chart

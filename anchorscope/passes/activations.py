@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from anchorscope.config.readouts import READOUTS, Pair, available, not_measured, parse
+from anchorscope.config.readouts import READOUTS, Location, available, not_measured, parse
 from anchorscope.passes import interventions
 from anchorscope.questions.fields import digest
 from anchorscope.storage import partial
@@ -156,7 +156,7 @@ def readouts(folder: str | Path, wanted: Sequence[str]) -> list[str]:
     with partial.opened(partial.batch(Path(folder), 0)) as file:
         names = {*file.keys()}
     measured = [one for one in READOUTS if interventions.tensor_name("clean", one) in names]
-    sites = {Pair.of(one).site for one in measured}
+    sites = {Location.of(one).site for one in measured}
     found = list(dict.fromkeys(available(one, sites) for one in wanted))
     for one in found:
         if one not in measured:

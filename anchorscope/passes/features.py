@@ -37,8 +37,8 @@ class Features(Protocol):
 
 
 @dataclass(frozen=True)
-class View:
-    """A view of features: some consecutive layers, and some samples in a given order."""
+class Selection:
+    """A selection of features: some consecutive layers, and some samples in a given order."""
 
     x: Features
     layers: range
@@ -46,7 +46,7 @@ class View:
 
     @property
     def shape(self) -> Sequence[int]:
-        """Layers, samples and width of the view."""
+        """Layers, samples and width of the selection."""
         _, n, width = self.x.shape
         samples = n if isinstance(self.order, slice) else len(self.order)
         return (len(self.layers), samples, width)
@@ -57,28 +57,28 @@ class View:
         return max(1, getattr(self.x, "layers_at_once", len(self.x)))
 
     def __len__(self) -> int:
-        """Return the number of layers of the view."""
+        """Return the number of layers of the selection."""
         return len(self.layers)
 
     def __getitem__(self, layers: slice) -> Tensor:
-        """Return the features of some consecutive layers, counted from the start of the view."""
+        """Return the features of some consecutive layers, counted from the first one chosen."""
         chosen = self.layers[layers]
         return self.x[chosen.start : chosen.stop][:, self.order]
 
 
-def view_of(x: Features) -> View:
-    """Return a view of all layers and samples; a view is returned unchanged."""
-    return x if isinstance(x, View) else View(x, range(len(x)), slice(None))
+def selection_of(x: Features) -> Selection:
+    """Return a selection of all layers and samples; a selection is returned unchanged."""
+    return x if isinstance(x, Selection) else Selection(x, range(len(x)), slice(None))
 
 
-def reordered(x: Features, order: np.ndarray) -> View:
-    """Return a view whose sample i is sample `order[i]` of `x`; `order` is int64 [samples]."""
-    return View(x, range(len(x)), torch.as_tensor(order))
+def reordered(x: Features, order: np.ndarray) -> Selection:
+    """Return a selection whose sample i is sample `order[i]` of `x`; `order` is int64 [samples]."""
+    return Selection(x, range(len(x)), torch.as_tensor(order))
 
 
-def blocks(x: Features) -> Iterator[View]:
-    """Yield views of `layers_at_once` consecutive layers each; the last view may have fewer."""
-    whole = view_of(x)
+def blocks(x: Features) -> Iterator[Selection]:
+    """Yield selections of `layers_at_once` consecutive layers each; the last may have fewer."""
+    whole = selection_of(x)
     for start in range(0, len(whole), whole.layers_at_once):
         yield replace(whole, layers=whole.layers[start : start + whole.layers_at_once])
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Settings = Mapping[str, Mapping[str, int] | None]
+ConditionSettings = Mapping[str, Mapping[str, int] | None]
 """The config's section `conditions`. A condition that is missing or None is off."""
 Role = Literal["clean", "cut", "control", "arm", "gold", "noise"]
 """Role of a condition:
@@ -55,7 +55,7 @@ class Intervention:
         if self.own_batch:
             return "noise"
         if self.tokens:
-            return "control" if self.drawn else "cut"
+            return "control" if self.at_random else "cut"
         if self.answer != OWN:
             return "gold"
         return "clean" if self.question == OWN else "arm"
@@ -94,17 +94,12 @@ class Intervention:
         return self.label.replace(" blocked", "")
 
     @property
-    def partial(self) -> bool:
-        """Whether only some samples are measured under this condition."""
-        return self.own_batch or self.version is not None
-
-    @property
     def reads_outputs(self) -> bool:
         """Whether the main run keeps the probabilities of the answer's tokens."""
         return self.role in ("clean", "arm", "gold")
 
     @property
-    def drawn(self) -> bool:
+    def at_random(self) -> bool:
         """Whether the blocked tokens are random, and differ between draws."""
         return self.tokens in CONTROLS.values()
 
@@ -136,28 +131,28 @@ def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key:
     free stretch is split: one part fills the longest stretch, and the other part is placed next.
     If too few tokens are outside E_Q, all of them are chosen.
     """
-    draws = seeded(key)
+    generator = seeded(key)
     free = set(question_tokens) - set(eq_tokens)
     chosen: set[int] = set()
     for left in sorted((len(run) for run in runs(eq_tokens)), reverse=True):
         while left and free:
-            placed = _place(left, free, chosen, draws)
+            placed = _place(left, free, chosen, generator)
             free -= placed
             chosen |= placed
             left -= len(placed)
     return sorted(chosen)
 
 
-def _place(length: int, free: set[int], taken: set[int], draws: random.Random) -> set[int]:
+def _place(length: int, free: set[int], taken: set[int], generator: random.Random) -> set[int]:
     """Choose a random run of `length` free tokens. If there is none, choose one of the longest."""
     stretches = runs(sorted(free))
     fitting = [first for run in stretches for first in run[: max(0, len(run) - length + 1)]]
     separate = [first for first in fitting if not {first - 1, first + length} & taken]
     if fitting:
-        first = draws.choice(separate or fitting)
+        first = generator.choice(separate or fitting)
         return set(range(first, first + length))
     longest = max(map(len, stretches))
-    return set(draws.choice([run for run in stretches if len(run) == longest]))
+    return set(generator.choice([run for run in stretches if len(run) == longest]))
 
 
 TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
@@ -249,7 +244,7 @@ def pairing_control(condition: str) -> Intervention | None:
     return REGISTRY[name] if name else None
 
 
-def on(settings: Settings) -> list[tuple[Intervention, int]]:
+def on(settings: ConditionSettings) -> list[tuple[Intervention, int]]:
     """Return (intervention, draw) for every draw of every condition that the settings turn on."""
     return [
         (one, draw)

@@ -11,7 +11,7 @@ import pandas as pd
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Plan, Sample, arrange
-from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, Settings, on
+from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, ConditionSettings, on
 from anchorscope.questions.pool import LEAST, Choice, choose
 from anchorscope.storage.counts import NOT_CHOSEN, Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError
@@ -24,7 +24,7 @@ Limits = Mapping[str, int | None]
 def plan(
     answers: pd.DataFrame,
     *,
-    conditions: Settings,
+    conditions: ConditionSettings,
     batch_tokens: int,
     window: int | None = None,
     max_positions: int | None = None,
@@ -79,7 +79,7 @@ def plan(
     )
 
 
-def conditions_of(settings: Settings) -> list[tuple[str, int]]:
+def conditions_of(settings: ConditionSettings) -> list[tuple[str, int]]:
     """Return every (condition, draw) that a cell with these settings is measured under."""
     return [(one.name, draw) for one, draw in on(settings)]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from anchorscope.config.readouts import Pair, parse
+from anchorscope.config.readouts import Location, parse
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.models.hooks import mask, masked
@@ -85,7 +85,7 @@ def measure(
         AnchorscopeError: An activation is not finite, a whole vector is zero, or one sample alone
             does not fit in memory.
     """
-    pairs, room = parse(readouts), room or Room()
+    locations, room = parse(readouts), room or Room()
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
     head = head_of(loaded, planned) if todo else []
 
@@ -93,7 +93,7 @@ def measure(
         """Begin to pass some samples of a batch. On a CPU, split them if that is faster."""
         chosen = narrowed(batch, samples)
         divided = by_length(chosen) if loaded.device.type == "cpu" else [chosen]
-        return [_begin(loaded, part, pairs, head, outputs) for part in divided]
+        return [_begin(loaded, part, locations, head, outputs) for part in divided]
 
     begun: deque[tuple[Batch, list[Waiting]]] = deque()
     for number in todo:
@@ -125,11 +125,11 @@ def _ended(batch: Batch, parts: Sequence[Waiting]) -> tuple[Batch, States]:
 
 @torch.inference_mode()
 def _begin(
-    loaded: Loaded, batch: Batch, pairs: Sequence[Pair], head: cache.Layers, outputs: bool
+    loaded: Loaded, batch: Batch, locations: Sequence[Location], head: cache.Layers, outputs: bool
 ) -> Waiting:
     """Begin to pass one batch, without waiting for a GPU. `head` is as `head_of` returns it."""
-    by_site, out = _pass_batch(loaded, batch, pairs, inputs(loaded, batch, head), head)
-    states = _by_name(batch, pairs, by_site)
+    by_site, out = _pass_batch(loaded, batch, locations, inputs(loaded, batch, head), head)
+    states = _by_name(batch, locations, by_site)
     if outputs:
         states |= _outputs(loaded, batch, out.last_hidden_state, head)
     flaws = {site: _flaws(of_site) for site, of_site in by_site.items()}
@@ -153,7 +153,7 @@ def _begin(
 def _pass_batch(
     loaded: Loaded,
     batch: Batch,
-    pairs: Sequence[Pair],
+    locations: Sequence[Location],
     arguments: Mapping[str, Any],
     head: cache.Layers | None = None,
 ) -> tuple[dict[str, torch.Tensor], Any]:
@@ -162,7 +162,7 @@ def _pass_batch(
     Return (states, the model's output). `states`: site → [rows, layers, positions, width].
     """
     first = in_cache(head)
-    recorded = recording(loaded, pairs, batch.rows, first=first)
+    recorded = recording(loaded, locations, batch.rows, first=first)
     with recorded as seen, _masked_by_layer(loaded, batch, first):
         out = families.base(loaded.model)(**arguments)
     by_site = {
@@ -237,9 +237,11 @@ def _masked_by_layer(loaded: Loaded, batch: Batch, first: int) -> Iterator[None]
         yield
 
 
-def _by_name(batch: Batch, pairs: Sequence[Pair], by_site: Mapping[str, torch.Tensor]) -> States:
+def _by_name(
+    batch: Batch, locations: Sequence[Location], by_site: Mapping[str, torch.Tensor]
+) -> States:
     """Arrange the states `by_site` (see `_pass_batch`) by condition, draw and read-out."""
-    positions = list(dict.fromkeys(position for _, position in pairs))
+    positions = list(dict.fromkeys(position for _, position in locations))
     # Rows are all samples under the first column, then under the next.
     shape = len(batch.columns), len(batch.samples)
     columns = {site: states.unflatten(0, shape) for site, states in by_site.items()}
@@ -248,7 +250,7 @@ def _by_name(batch: Batch, pairs: Sequence[Pair], by_site: Mapping[str, torch.Te
             number, :, :, positions.index(position)
         ]
         for number, (one, draw) in enumerate(batch.columns)
-        for site, position in pairs
+        for site, position in locations
     }
 
 

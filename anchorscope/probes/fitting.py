@@ -18,7 +18,7 @@ from anchorscope.models.families import Loaded, positions
 from anchorscope.passes import planning
 from anchorscope.passes.batches import Plan
 from anchorscope.passes.features import Features
-from anchorscope.passes.interventions import Settings as Conditions
+from anchorscope.passes.interventions import ConditionSettings
 from anchorscope.probes import platt, probes
 from anchorscope.questions import folds
 from anchorscope.questions.pool import Choice
@@ -45,7 +45,7 @@ class Design:
     """The folds of a cell: the samples that each probe learns from, and those that it scores."""
 
     where: str  # name in error messages, such as a read-out
-    ids: np.ndarray  # ids of the samples, [n]
+    ids: np.ndarray  # ids of the samples, sorted, [n]
     z: np.ndarray  # labels, 1 for a wrong answer, [n]
     fold: np.ndarray  # outer fold that holds the sample out, [n]
     inner: np.ndarray  # inner fold in each outer training fold; -1 where there is none, [folds, n]
@@ -124,7 +124,7 @@ def plan_passes(
     answered: pd.DataFrame,
     where: str,
     *,
-    conditions: Conditions,
+    conditions: ConditionSettings,
     probe: ProbeSettings,
     choice: Choice | None = None,
 ) -> Plan:

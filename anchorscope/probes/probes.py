@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anchorscope.passes.features import Features, View, view_of
+from anchorscope.passes.features import Features, Selection, selection_of
 from anchorscope.probes.lbfgs import MEMORY, Block, minimise
 from anchorscope.probes.standardising import COLUMNS, as_they_are, standardise
 from anchorscope.storage.errors import AnchorscopeError
@@ -102,7 +102,7 @@ def fit(
     _check(z, masks)
     layers, problems = _at_once(x.shape, len(masks), device)
     # Layers keep their numbers, for error messages.
-    whole, parts, start = view_of(x), list[Probes](), 0
+    whole, parts, start = selection_of(x), list[Probes](), 0
     while start < len(whole):
         part = replace(whole, layers=whole.layers[start : start + layers])
         penalties = c[start : start + len(part)]
@@ -120,7 +120,7 @@ def fit(
 
 @torch.inference_mode()
 def _solve(
-    x: View, z: Tensor, masks: Tensor, c: Tensor, problems_at_once: int, scaled: bool
+    x: Selection, z: Tensor, masks: Tensor, c: Tensor, problems_at_once: int, scaled: bool
 ) -> Probes:
     """Solve the problems of some layers. Arguments are as in `fit`, with c [layers, problems]."""
     layers = standardise(x, masks) if scaled else as_they_are(x, masks)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.passes.features import Features, View, blocks
+from anchorscope.passes.features import Features, Selection, blocks
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted, out_of_fold
 from anchorscope.statistics.intervals import auc
@@ -99,14 +99,14 @@ class Scoring:
         null = np.concatenate(shuffled) if shuffled else None
         return _joined(fits), np.concatenate(clean, axis=1), null
 
-    def _learn(self, x: View) -> "_Fits":
+    def _learn(self, x: Selection) -> "_Fits":
         clean = fitting.fit(x, self.design, device=self.device)
         if not len(self.weights):
             return _Fits(clean, None)
         again = fitting.refit(x, self.design, clean.c, self.weights, device=self.device)
         return _Fits(clean, again)
 
-    def _scored(self, fits: "_Fits", x: View, rows: np.ndarray) -> np.ndarray:
+    def _scored(self, fits: "_Fits", x: Selection, rows: np.ndarray) -> np.ndarray:
         """Score states `x` of the samples `rows`; return float64 [1 + refits, layers, rows]."""
         s = out_of_fold(fits.clean, x, self.design.fold[rows])[None]
         if fits.again is None:
@@ -133,7 +133,7 @@ class _Fits:
     clean: Fitted
     again: Fitted | None  # fitted to each draw of samples; None if there are no draws
 
-    def part(self, block: View) -> "_Fits":
+    def part(self, block: Selection) -> "_Fits":
         """Return the probes of the layers in a block."""
         layers = [*block.layers]
         return _Fits(self.clean.part(layers), self.again and self.again.part(layers))
@@ -146,7 +146,7 @@ def _joined(parts: Sequence[_Fits]) -> _Fits:
     return _Fits(clean, fitting.join(again) if again else None)
 
 
-def drawn(answers: pd.DataFrame, design: Design) -> np.ndarray:
+def refit_weights(answers: pd.DataFrame, design: Design) -> np.ndarray:
     """Draw whole clusters of samples, `design.settings.refits` times, as `samples.bootstrap` does.
 
     Return how often each draw has each sample, int64 [refits, n]. A draw is dropped if it leaves

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorscope.passes.features import View
+from anchorscope.passes.features import Selection
 from anchorscope.storage.errors import AnchorscopeError
 
 CONSTANT = 1e-12
@@ -36,7 +36,7 @@ class Standardised:
     values: Tensor
 
 
-def standardise(features: View, masks: Tensor) -> Standardised:
+def standardise(features: Selection, masks: Tensor) -> Standardised:
     """Standardise `features` [layers, n, width]. `masks` [problems, n] are row weights.
 
     Raises:
@@ -58,7 +58,7 @@ def standardise(features: View, masks: Tensor) -> Standardised:
     return Standardised(x, centre, scale, mean, inv_std, same, *eigen)
 
 
-def as_they_are(features: View, masks: Tensor) -> Standardised:
+def as_they_are(features: Selection, masks: Tensor) -> Standardised:
     """Return unchanged features with their variances. Features must be uncorrelated with mean 0."""
     x = features[:].to(masks)
     layers, _, width = x.shape

@@ -16,7 +16,7 @@ from anchorscope.questions import hub as the_hub, revisions
 from anchorscope.questions.fields import check_columns, column_paths, widened
 from anchorscope.storage.errors import AnchorscopeError
 
-Rows = list[dict[str, Any]]
+SourceRows = list[dict[str, Any]]
 # Records that libraries keep beside the data in a dataset's folder.
 _NOT_DATA = re.compile(
     r"\..*|.*\.provenance\.json|dataset_infos?\.json|dataset_dict\.json|state\.json"
@@ -25,7 +25,7 @@ _NOT_DATA = re.compile(
 _MARK = re.compile("(?:^|(?<=\n))\ufeff+")
 
 
-def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str | None]:
+def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[SourceRows, str | None]:
     """Read the rows of a split, with only the columns that `fields` names.
 
     In a local folder, a split consists of the files `<split>*`. If the dataset's `config` names a
@@ -40,7 +40,7 @@ def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str 
     fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
     paths = {path for _, path in column_paths(fields)}
     columns = paths | {path.split(".")[0] for path in paths}
-    rows: Rows = []
+    rows: SourceRows = []
     if hub:
         configured = dataset.get("revision")
         commit = revisions.commit_of_dataset(hub, revisions.wanted("datasets", hub, configured))
@@ -166,7 +166,7 @@ def _data_files(folder: Path) -> list[Path]:
     return []
 
 
-def file_rows(path: Path) -> Rows:
+def file_rows(path: Path) -> SourceRows:
     """Read the rows of one file with the reader for its suffix.
 
     Raises:
@@ -205,14 +205,14 @@ def _json(text: str, where: object, kind: type, expected: str) -> Any:
     return value
 
 
-def _jsonl(path: Path) -> Rows:
+def _jsonl(path: Path) -> SourceRows:
     # Split at \n only: str.splitlines() also splits at U+0085 and U+2028, which occur in questions.
     lines = [(f"{path}, line {n}", line) for n, line in enumerate(_text(path).split("\n"), 1)]
     row = 'a row such as {"question": ..., "answers": [...]}'
     return [_json(line, where, dict, row) for where, line in lines if line.strip(" \t\r")]
 
 
-def _json_file(path: Path) -> Rows:
+def _json_file(path: Path) -> SourceRows:
     rows = _json(_text(path), path, list, "a list of rows (or .jsonl, with a row a line)")
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
@@ -220,7 +220,7 @@ def _json_file(path: Path) -> Rows:
     return rows
 
 
-def _csv(path: Path) -> Rows:
+def _csv(path: Path) -> SourceRows:
     csv.field_size_limit(sys.maxsize)
     reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
     rows = []
@@ -249,7 +249,7 @@ def _other_separator(names: list[str]) -> str | None:
     return next((one for one in ";\t|" if len(names) == 1 and one in names[0]), None)
 
 
-def _parquet(path: Path) -> Rows:
+def _parquet(path: Path) -> SourceRows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -259,7 +259,7 @@ def _parquet(path: Path) -> Rows:
         raise _broken(f"broken parquet file: {error}", path, "get it again") from None
 
 
-def _arrow_rows(table: Any) -> Rows:
+def _arrow_rows(table: Any) -> SourceRows:
     """Return the rows of an Arrow table. Short floats become the 64-bit floats of the same text."""
     columns = {
         field.name: [_widened(value, field.type) for value in table[field.name].to_pylist()]
@@ -288,7 +288,7 @@ def _widened(value: Any, kind: Any) -> Any:
     return value
 
 
-READERS: dict[str, Callable[[Path], Rows]] = {
+READERS: dict[str, Callable[[Path], SourceRows]] = {
     ".jsonl": _jsonl,
     ".ndjson": _jsonl,
     ".json": _json_file,

@@ -10,7 +10,7 @@ import pandas as pd
 from anchorscope.cell.summary import numbers
 from anchorscope.claims import keys
 from anchorscope.claims.claim import YES
-from anchorscope.config.readouts import Pair, available, not_measured
+from anchorscope.config.readouts import Location, available, not_measured
 from anchorscope.config.settings import Config
 from anchorscope.curve.controls import RANDOM_CONTRAST
 from anchorscope.figures.data import measured_in, require, rows_at, true
@@ -68,12 +68,12 @@ def of_tables(tables: Mapping[str, pd.DataFrame], readout: str) -> dict[str, Any
     Raises:
         AnchorscopeError: The read-out was not measured.
     """
-    pair, measured = Pair.of(readout), measured_in(tables["curve"])
+    location, measured = Location.of(readout), measured_in(tables["curve"])
     if readout not in measured:
         raise not_measured(readout, measured, "the cell")
-    curve = rows_at(tables["curve"], pair)
+    curve = rows_at(tables["curve"], location)
     contrasts, controls, crossing, claims, detects = (
-        rows_at(table, pair) for name, table in tables.items() if name != "curve"
+        rows_at(table, location) for name, table in tables.items() if name != "curve"
     )
     require(claims, ["claim", "answers", "verdict"])
     everyone = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "all")]

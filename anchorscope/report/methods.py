@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from anchorscope import __version__
-from anchorscope.config.readouts import READOUTS, Pair
+from anchorscope.config.readouts import READOUTS, Location
 from anchorscope.config.settings import Config
 from anchorscope.config.shipped import catalogue
 from anchorscope.report import run_facts
@@ -105,7 +105,7 @@ def rendered(config: Config, about: About, cells: Sequence[Summary]) -> str:
     crossed = [cell["crossing"] for cell in cells if cell["crossing"]]
     wording = any(one["source"] == "wording" for one in crossed)
     # The site that was asked for comes before `resid`, which replaces it in some models.
-    readouts = [Pair.of(one) for one in READOUTS if one in {cell["readout"] for cell in cells}]
+    readouts = [Location.of(one) for one in READOUTS if one in {cell["readout"] for cell in cells}]
     text = say.methods(about, config, readouts, cells, crossed, wording, MARGIN, __version__)
     return str(text).strip("\n")
 

@@ -16,7 +16,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from anchorscope import statements
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Config
 from anchorscope.detectors import verdict
 from anchorscope.detectors.registry import VIEWS
@@ -109,12 +109,12 @@ def _warnings(config: Config, cells: Sequence[Summary]) -> dict[str, list[str]]:
 def _claims(config: Config, figure: str) -> list[dict[Any, Any]]:
     """Return the rows of a figure's table of claims, at its read-out."""
     table = read_csv(Path(config.root) / "tables" / f"{figure}.claims.csv")
-    return rows_at(table, Pair.of(config.figures[figure].readout)).to_dict("records")
+    return rows_at(table, Location.of(config.figures[figure].readout)).to_dict("records")
 
 
 def _detection(config: Config, figure: str) -> list[str]:
     """Return sentences about the results of detection, or no sentence if it was not run."""
-    root, readout = Path(config.root), Pair.of(config.figures[figure].readout)
+    root, readout = Path(config.root), Location.of(config.figures[figure].readout)
     names = [name for view in VIEWS.values() for name in view.tables]
     paths = [root / "tables" / f"{figure}.{name}.csv" for name in names]
     if not all(path.is_file() for path in paths):

@@ -93,7 +93,7 @@ class Analysis:
         )
         return strength.margin(of.gains()[..., 0], [PROMPT_END], of, self.level)
 
-    @property
+    @cached_property
     def before(self) -> Readout | None:
         """The read-out of the same site at the prompt's end, if it is another and was measured."""
         name = f"{self.readout.site}/prompt_end"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +31,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class Readout:
-    """The scores of one read-out of a cell; the samples are in the order of their ids."""
+    """The scores of one read-out of a cell; samples are sorted by id."""
 
     site: str
     position: str
@@ -86,16 +86,21 @@ def stood_for(answers: pd.DataFrame) -> np.ndarray:
     return answers["stands_for"].to_numpy(dtype=np.float64)
 
 
-def of_ids(answers: pd.DataFrame, ids: Collection[str], where: object) -> pd.DataFrame:
-    """Return the answers with one of the `ids`, sorted by id.
+def select_rows(
+    table: pd.DataFrame, ids: Iterable[str], where: object, product: str = "scores"
+) -> pd.DataFrame:
+    """Return the row of `table` with each of the `ids`, in their order.
+
+    `where` names the table in errors, and `product` the product of the cell to make anew.
 
     Raises:
-        AnchorscopeError: An id has no answer, or two.
+        AnchorscopeError: An id has no row, or two.
     """
-    rows = answers[answers["id"].isin(ids)].sort_values("id", ignore_index=True)
-    if len(rows) != len(ids) or rows["id"].duplicated().any():
-        raise mismatch(f"{len(ids)} samples do not match {len(rows)} answers", where)
-    return rows
+    wanted = list(ids)
+    rows = table[table["id"].isin(wanted)]
+    if len(rows) != len(wanted) or rows["id"].duplicated().any():
+        raise mismatch(f"{len(wanted)} samples do not match {len(rows)} rows", where, product)
+    return rows.set_index("id", drop=False).loc[wanted].reset_index(drop=True)
 
 
 def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> ClusterDraws:

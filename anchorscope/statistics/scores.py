@@ -1,8 +1,8 @@
 """Scores of a cell as arrays, from the probes to the tables.
 
-The samples of every array are in the order of their ids, in which `activations.measured` returns
-the answers. The axis [1 + refits] holds a model as fitted first, then the model refitted to each
-draw of samples.
+Samples are sorted by id, as `activations.measured` returns them. Along the axis [1 + refits], the
+first entry is a probe or text model fitted to all training samples. The others were refitted to
+bootstrap draws of samples.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from anchorscope.config.readouts import READOUTS, Pair
+from anchorscope.config.readouts import READOUTS, Location, not_measured
 from anchorscope.passes import interventions
 from anchorscope.statistics.intervals import ClusterDraws
 from anchorscope.statistics.samples import (
@@ -24,7 +24,7 @@ from anchorscope.statistics.samples import (
     layer_of_fold,
     median_layer,
     mismatch,
-    of_ids,
+    select_rows,
     sigmoid,
 )
 from anchorscope.storage.files import read_arrays, write_arrays
@@ -102,7 +102,13 @@ class Scores:
         self.probes[f"{readout}/{name}/{draw}"] = whole
 
     def readout(self, name: str) -> Readout:
-        """Return a read-out as scored by the probes as fitted."""
+        """Return a read-out as scored by the probes as fitted.
+
+        Raises:
+            AnchorscopeError: The read-out was not measured.
+        """
+        if name not in self.inner_auc:
+            raise not_measured(name, self.readouts, "the scores")
         return self._version(name, 0, interventions.REGISTRY)
 
     def refits(self, name: str, conditions: Collection[str]) -> list[Readout]:
@@ -125,7 +131,7 @@ class Scores:
         if self.shuffled_z is not None:
             shuffled = self.shuffled[name].astype(np.float64), self.shuffled_z
         return Readout(
-            *Pair.of(name),
+            *Location.of(name),
             clean=s["clean", 0],
             fold=self.fold,
             layer_of_fold=layer_of_fold(self.inner_auc[name]),
@@ -141,7 +147,9 @@ class Scores:
         Raises:
             AnchorscopeError: A sample has no answer, or two.
         """
-        return of_ids(answers, self.ids, "answers").assign(stands_for=self.stands_for)
+        return select_rows(answers, self.ids, "answers", "answers").assign(
+            stands_for=self.stands_for
+        )
 
     def tables(self) -> Iterator[pd.DataFrame]:
         """Yield a table with `COLUMNS` for each read-out, condition, draw and probe.
@@ -186,8 +194,14 @@ class Scores:
 
     @classmethod
     def read(cls, path: str | Path) -> Scores:
-        """Read the scores that `write` wrote."""
+        """Read the scores that `write` wrote.
+
+        Raises:
+            AnchorscopeError: The file cannot be read, or holds no scores.
+        """
         ids, arrays = read_arrays(path, "scores")
+        if not {*PER_SAMPLE} <= arrays.keys():
+            raise mismatch("the file of scores lacks the facts of its samples", path)
         z, fold, stands_for, weights = (arrays.pop(name) for name in PER_SAMPLE)
         shuffled_z = arrays.pop("shuffled_z", None)
         scores = cls(ids, z, fold, stands_for, weights, shuffled_z=shuffled_z)

@@ -82,7 +82,7 @@ class Predictions:
 
 def applying(position: str, texts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the `texts` that apply at a position."""
-    return {name: texts[name] for name in APPLY.get(position, tuple(texts)) if name in texts}
+    return {name: texts[name] for name in APPLY.get(position, tuple(FLOORS)) if name in texts}
 
 
 def by_layer(of: Predictions, level: float) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from anchorscope.models.families import Loaded
-    from anchorscope.passes.interventions import Settings as Conditions
+    from anchorscope.passes.interventions import ConditionSettings
     from anchorscope.probes import fitting
     from anchorscope.questions.datasets import Prepared
 
@@ -79,7 +79,7 @@ def write_scores(
     probe: fitting.ProbeSettings,
     *,
     readouts: Sequence[str],
-    conditions: Conditions,
+    conditions: ConditionSettings,
     device: str,
 ) -> fitting.Design:
     """Fit a cell's probes and text models, write probes and all scores, and return the folds.
@@ -94,7 +94,7 @@ def write_scores(
     from anchorscope.probes import fitting, floors, scoring, stored
 
     design = fitting.design(answers, probe)
-    weights, passes = scoring.drawn(answers, design), conditions_of(conditions)
+    weights, passes = scoring.refit_weights(answers, design), conditions_of(conditions)
     of_cell = scoring.Scoring(partial(read, folder), design, weights, readouts, passes, device)
     scores = of_cell.run()
     scores.floors.update(floors.floors(answers, design, weights))

@@ -95,7 +95,7 @@ class Paths:
         """Return the picture that the wildcard `view` names. An empty `view` names the figure."""
         return self.views[wildcards.view.removeprefix(".")]
 
-    def drawn(self, wildcards: Any) -> list[str]:
+    def picture_tables(self, wildcards: Any) -> list[str]:
         """Return the tables that a picture reads."""
         ends = [f".{end}" if end else "" for end in self.picture(wildcards).inputs]
         return [f"{self.root}/tables/{wildcards.figure}{end}.csv" for end in ends]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.figures.view import View
 
 FIGURE = View("", "figures.main:chart", ("", "controls", "crossing", "claims"))
@@ -85,6 +85,6 @@ def _others(table: pd.DataFrame, own: tuple[str, str]) -> Iterator[tuple[str, st
 
     left = table.drop(rows_at(table, own).index)
     while readouts := measured_in(left):
-        readout = Pair.of(readouts[0])
+        readout = Location.of(readouts[0])
         yield readout
         left = left.drop(rows_at(left, readout).index)

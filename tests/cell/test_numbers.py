@@ -82,7 +82,7 @@ def activations(readout, condition, draw):
 def scored():
     """The scores of two read-outs, of floors, and of what is learned from bootstrap draws."""
     design = fitting.design(answers(), SETTINGS)
-    weights = scoring.drawn(answers(), design)
+    weights = scoring.refit_weights(answers(), design)
     made = []
     for readout in ("mlp/final", "mlp/prompt_end"):
         given = (partial(activations, readout), answers(), readout, PASSES, SETTINGS)

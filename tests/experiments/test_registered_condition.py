@@ -100,7 +100,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     measured = index.merge(answers, on="id")
     settings = ProbeSettings(folds=3, inner_folds=3, grid=[0.1])
     given = partial(states, measured), measured, READOUT, passed, settings
-    weights = scoring.drawn(measured, fitting.design(measured, settings))
+    weights = scoring.refit_weights(measured, fitting.design(measured, settings))
     scores = score(*given, weights=weights)
     assert f"{READOUT}/first/0" in scores.probes and f"{READOUT}/first-random/1" in scores.probes
 

@@ -21,7 +21,7 @@ from figure_tables import (
 
 from anchorscope.figures.files import save
 from anchorscope.figures.main import choices, title_of
-from anchorscope.figures.style import Figure
+from anchorscope.figures.style import Chart
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.workflow import pictures
 
@@ -36,7 +36,7 @@ def table() -> pd.DataFrame:
 
 
 @lru_cache
-def figures() -> dict[str, Figure]:
+def figures() -> dict[str, Chart]:
     """The figure of each condition at one of the read-outs."""
     at = {"site": READOUTS[3][0], "position": READOUTS[3][1]}
     swapped = (made(MODELS, TWO, LAYERS, [READOUTS[3]]) for made in (crossing_of, claims_of))

@@ -95,7 +95,7 @@ def test_models_of_all_samples_and_of_draws_are_scikit_learns_at_balanced_classe
     """Published scoring has one penalty and no calibration."""
     answers = cell("surname")
     plan = fitting.design(answers, ProbeSettings(scoring="published", refits=2))
-    drawn = scoring.drawn(answers, plan)
+    drawn = scoring.refit_weights(answers, plan)
     found = floors.floors(answers, plan, drawn)
     assert list(found) == list(floors.FLOORS)
     x = features(answers["question"])

@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.passes.features import View
+from anchorscope.passes.features import Selection
 from anchorscope.probes import probes
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -133,7 +133,7 @@ def test_layers_that_do_not_fit_are_halved_then_their_problems(
     expected, every = fitted(x, z, masks, c).logits(torch.as_tensor(x)), len(c)
     solve, most = probes._solve, every // 2
 
-    def limited(x: View, *given: Any) -> probes.Probes:
+    def limited(x: Selection, *given: Any) -> probes.Probes:
         if len(x) * min(given[-2], every) > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return solve(x, *given)

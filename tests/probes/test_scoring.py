@@ -115,7 +115,7 @@ def test_after_a_tenth_of_the_work_the_time_left_is_right_within_a_factor_of_two
     conditions = [("knockout", 0), *(("random", draw) for draw in range(8))]
     read: Any = lambda *_: (np.arange(N), x)  # noqa: E731
     readouts = ["mlp/final", "resid/final"]
-    weights = scoring.drawn(answers, design)
+    weights = scoring.refit_weights(answers, design)
     assert scoring.Scoring(read, design, weights, readouts, conditions).run().readouts == readouts
     assert seen[-1][0] == 1
     assert all(0.5 < seconds / done / seen[-1][1] < 2 for done, seconds in seen if done >= 0.1)
@@ -141,7 +141,7 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
 ) -> None:
     answers, x = cell(strength=1.5)
     settings = ProbeSettings(grid=[0.1], folds=3, inner_folds=3, refits=2, scoring=kind)
-    weights = scoring.drawn(answers, fitting.design(answers, settings))
+    weights = scoring.refit_weights(answers, fitting.design(answers, settings))
     given = source(answers, x), answers, "mlp/final", [("knockout", 0), ("noop", 0)], settings
     made = score(*given, weights=weights)
     plan = fitting.design(answers, settings)
@@ -171,13 +171,13 @@ def test_draws_are_of_clusters(caplog: pytest.LogCaptureFixture) -> None:
     answers, _ = cell()
     settings = ProbeSettings(folds=3, inner_folds=3)
     design = fitting.design(answers, settings)
-    found = scoring.drawn(answers, design)
+    found = scoring.refit_weights(answers, design)
     assert found.shape == (20, N) and (found.sum(1) == N).all()
     assert (found[:, ::2] == found[:, 1::2]).all(), "two samples a subject"
     # Six subjects are wrong, two in each fold: some draws leave a fold without any.
     rare = answers["subject"].isin([f"s{i:03}" for i in range(0, 60, 10)]).astype(int)
     more = settings.model_copy(update={"refits": 40})
-    few = scoring.drawn(answers, fitting.design(answers.assign(label=rare), more))
+    few = scoring.refit_weights(answers, fitting.design(answers.assign(label=rare), more))
     assert 0 < len(few) < 40
     assert f"{40 - len(few)} of 40 draws dropped: a fold has one class" in caplog.text
 
@@ -185,7 +185,7 @@ def test_draws_are_of_clusters(caplog: pytest.LogCaptureFixture) -> None:
 def test_scores_come_back_from_their_file(tmp_path: Path) -> None:
     answers, x = cell()
     settings = ProbeSettings(grid=[0.1], folds=3, inner_folds=3, refits=2)
-    weights = scoring.drawn(answers, fitting.design(answers, settings))
+    weights = scoring.refit_weights(answers, fitting.design(answers, settings))
     readout = "resid/prompt_end"
     made = score(source(answers, x), answers, readout, [("noop", 0)], settings, weights=weights)
     made.floors.update(text=np.zeros((3, N)), answer=np.ones((3, N)))

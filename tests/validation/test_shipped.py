@@ -8,7 +8,7 @@ import pytest
 from workflow import PROJECT, SHIPPED
 
 from anchorscope import Measured, measure
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.models import loading
 from anchorscope.questions import datasets
 from anchorscope.workflow import config
@@ -62,7 +62,7 @@ def cell(place: tuple[str, str], questions: pd.DataFrame) -> Measured:
 
 def _rows(cell: Measured, condition: str, anchor: str) -> pd.DataFrame:
     """The deepest half of the layers."""
-    site, position = Pair.of(DEMO.readout)
+    site, position = Location.of(DEMO.readout)
     where = {"site": site, "position": position, "condition": condition, "anchor": anchor}
     rows = rows_where(cell.table, **where)
     return rows[rows["layer"] >= (rows["layer"].max() + 1) / 2]

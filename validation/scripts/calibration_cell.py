@@ -1,5 +1,6 @@
 """Compare one cell with the truth."""
 
+from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_parquet
 from anchorscope.workflow.stage import stage
 
@@ -21,4 +22,4 @@ with stage(snakemake):
         level=chosen.bootstrap["level"],
         seed=chosen.seed,
     )
-    write(snakemake, {"cell": table})
+    write(snakemake, {"cell": table}, counts=provenance.counts_of(given.truth))

@@ -7,12 +7,15 @@ from anchorscope.storage.records import check_settings
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.workflow.tables import write
+    from anchorscope.workflow.tables import counts_by_cell, write
     from validation import requirements
 
-    check_settings(snakemake.input.cells)
-    table = pd.concat(map(read_csv, snakemake.input.cells), ignore_index=True)
+    paths = snakemake.input.cells
+    check_settings(paths)
+    table = pd.concat(map(read_csv, paths), ignore_index=True)
     checks = requirements.check_calibration(table)
     verdict = requirements.in_words(checks)
-    write(snakemake, {"table": table, "checks": checks}, verdict=verdict)
+    counts = counts_by_cell(snakemake.params.cells, paths)
+    made = {"table": table, "checks": checks}
+    write(snakemake, made, counts_by_cell=counts, verdict=verdict)
     print(verdict)

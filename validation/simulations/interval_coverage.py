@@ -78,7 +78,7 @@ def _scored(
 ) -> Scores:
     """Return the scores of a world under each condition."""
     rows, design = np.arange(len(answers)), fitting.design(answers, ProbeSettings(**probe))
-    weights = scoring.drawn(answers, design)
+    weights = scoring.refit_weights(answers, design)
 
     def read(_: str, *condition: Any) -> tuple[np.ndarray, torch.Tensor]:
         return rows, torch.as_tensor(states[condition][None]).float()

@@ -110,7 +110,7 @@ def evidence(
     Each sample is scored at the layer that its outer fold chose.
     """
     design = fitting.design(answers, fitting.ProbeSettings(seed=seed, **PROBE))
-    weights = scoring.drawn(answers, design)
+    weights = scoring.refit_weights(answers, design)
     x = torch.as_tensor(states, dtype=torch.float32)
     probes = fitting.fit(x, design)
     layer = samples.layer_of_fold(probes.inner_auc)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from anchorscope.curve import curve
 from anchorscope.statistics.analysis import table
+from anchorscope.statistics.scores import Scores
 
 PROBES = {"weak": (0.4, 0.94), "fair": (0.8, 1.11), "good": (1.5, 1.36), "sure": (4.6, 1.66)}
 """Mean and standard deviation of the score towards the true label, in logits.
@@ -25,18 +26,19 @@ NOISES = {"slight": 0.9, "strong": 1.85}
 """Standard deviation of Δlogit."""
 
 
-def simulate(probe: str, noise: str, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def simulate(probe: str, noise: str, n: int, seed: int) -> tuple[Scores, pd.DataFrame]:
     """Draw scores, clean and under the knockout, and answers."""
     random = np.random.default_rng(seed)
     evidence, spread = PROBES[probe]
     z = np.arange(n) % 2
     clean = (2 * z - 1) * evidence + random.normal(size=n) * spread
     moved = clean + random.normal(size=n) * NOISES[noise]
-    ids = [f"{i:07}" for i in range(n)]
-    scores = pd.concat(
-        pd.DataFrame({"id": ids, "layer": 0, "condition": name, "s": s})
-        for name, s in (("clean", clean), ("knockout", moved))
-    ).assign(readout="mlp/final", draw=0, probe="clean", fold=0)
+    ids, readout = [f"{i:07}" for i in range(n)], "mlp/final"
+    no_refits, one_fold = np.zeros((0, n), dtype=np.int64), np.zeros(n, dtype=np.int64)
+    scores = Scores(np.array(ids, dtype=object), z, one_fold, np.ones(n), no_refits)
+    scores.inner_auc[readout] = np.ones((1, 1))
+    for name, s in (("clean", clean), ("knockout", moved)):
+        scores.add(readout, (name, 0), np.arange(n), s[None, None])
     return scores, pd.DataFrame({"id": ids, "question": ids, "label": z})
 
 

@@ -2,8 +2,8 @@
 
     python -m validation.simulations.shuffled_labels results my-model popqa [--times 20]
 
-Labels are shuffled among questions of one wording (their relation or, if unknown, the kind of the
-answer that they ask for, such as a person), and two partners keep a common label. Answers, hidden
+Labels are shuffled among questions of one relation or, if a relation is unknown, among those that
+ask for one kind of answer, such as a person. Two partners keep a common label. Answers, hidden
 states and pairs are those of the cell. Probes and text models are fitted to the shuffled labels, so
 that each `yes` is false.
 """
@@ -48,7 +48,7 @@ def shuffled(answers: pd.DataFrame, seed: int) -> np.ndarray:
 
 
 def _wording(answers: pd.DataFrame) -> np.ndarray:
-    """Return the relation of each question or, if unknown, the kind of its answer, object [n]."""
+    """Return the relations or, if one is unknown, the kinds of the answers, object [n]."""
     if answers["relation"].notna().all():
         return answers["relation"].to_numpy()
     relation = pd.Series(proxies_of(answers["question"])["relation"], dtype=object)
@@ -56,14 +56,14 @@ def _wording(answers: pd.DataFrame) -> np.ndarray:
 
 
 def claims(folder: str | Path, answers: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return the claims at the first of `READOUTS` of a cell, by probes of shuffled labels.
+    """Return the claims at `mlp/final` of a cell, by probes of shuffled labels.
 
-    Folds are drawn with the default seed, as for the cell, so partners mostly share one.
+    Probes have the default settings, also those of the folds, so partners mostly share one.
     """
     answers = answers.assign(label=shuffled(answers, seed))
     conditions = [(one.name, 0) for arm in ARMS for one in interventions.arms()[arm]]
     design = fitting.design(answers, fitting.ProbeSettings())
-    weights = scoring.drawn(answers, design)
+    weights = scoring.refit_weights(answers, design)
     states = partial(activations.read, folder)
     scores = scoring.Scoring(states, design, weights, READOUTS, conditions).run()
     scores.floors.update(floors.floors(answers, design, weights))
@@ -72,7 +72,7 @@ def claims(folder: str | Path, answers: pd.DataFrame, seed: int) -> pd.DataFrame
     return found[found["position"] == "final"].assign(key=keys(found), seed=seed)
 
 
-def cells(folder: str | Path, answers: pd.DataFrame, times: int) -> Iterator[pd.DataFrame]:
+def shuffles(folder: str | Path, answers: pd.DataFrame, times: int) -> Iterator[pd.DataFrame]:
     """Yield the claims of each shuffle, and print their verdicts."""
     for seed in range(times):
         found = claims(folder, answers, seed)
@@ -94,8 +94,8 @@ def main() -> None:
     answers = read_parquet(f"{chosen.results}/answers/{cell}.parquet")
     measured = activations.measured(answers, folder)
     labels, moved = measured["label"].to_numpy(), shuffled(measured, 0)
-    print(f"{(labels != moved).mean():.2f} of {len(labels)} labels change in the first shuffle")
-    every = pd.concat(cells(folder, measured, chosen.times), ignore_index=True)
+    print(f"{(labels != moved).mean():.0%} of {len(labels)} labels change in the first shuffle")
+    every = pd.concat(shuffles(folder, measured, chosen.times), ignore_index=True)
     print(pd.crosstab(every["key"], every["verdict"]).to_string())
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 from anchorscope.experiments import flip_figure
 from anchorscope.experiments.answer_only import COLUMNS
 from anchorscope.experiments.flip_figure import Words
-from anchorscope.figures import marks, notes, style as draw
+from anchorscope.figures import marks, notes, style
 from anchorscope.figures.axis import axis_of
 from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.statements import say
@@ -18,7 +18,7 @@ WORDS = Words(
     tokens={LEFT_OUT: "flips", BLOCKED: "question"},
 )
 TIPS = {"anchor": ("group", ""), "series": ("condition", ""), "value": ("value", ".1f")}
-TIPS |= draw.INTERVAL
+TIPS |= style.INTERVAL
 
 
 @as_chart

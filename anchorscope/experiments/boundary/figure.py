@@ -3,29 +3,29 @@
 import pandas as pd
 
 from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
-from anchorscope.figures import data, notes, style as draw
+from anchorscope.figures import data, notes, style
 from anchorscope.figures.axis import PERCENT, Axis
 from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_model
 from anchorscope.statements import say
 
 REFUSED = Axis("Refused (%)", PERCENT)
-TIPS = draw.LAYER | {
+TIPS = style.LAYER | {
     "series": ("group", ""),
     "groups": ("groups by flips under", ""),
     "value": ("value, %", ".1f"),
 }
-TIPS |= draw.INTERVAL
+TIPS |= style.INTERVAL
 
 
 @as_chart
 def layers(table: pd.DataFrame, request: Request) -> Picture:
     """Draw a panel per model, with a line for each dataset, group-forming condition and group."""
     rows = data.shown(table, request, COLUMNS)
-    rows = rows[rows["anchor"].isin(draw.ANCHORS)]
+    rows = rows[rows["anchor"].isin(style.ANCHORS)]
     points = data.numbered(rows, "unknown", 100)
     points = points.assign(chance=points["groups"] == RANDOM.name, condition=points["groups"])
     lines = data.in_lines(data.by_group(points), ["groups", "condition"])
-    series = draw.paper_series(request.datasets)
+    series = style.paper_series(request.datasets)
     panel = Panel(lines, REFUSED, TIPS)
     return Picture(by_model(request), series, [panel], _caption(rows, request))
 

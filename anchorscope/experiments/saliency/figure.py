@@ -6,7 +6,7 @@ import pandas as pd
 
 from anchorscope.experiments.flip_figure import EXACT, RANDOM, points_of
 from anchorscope.experiments.saliency import COLUMNS
-from anchorscope.figures import data, notes, style as draw
+from anchorscope.figures import data, notes, style
 from anchorscope.figures.axis import Axis, auc_axis, axis_of
 from anchorscope.figures.picture import (
     Caption,
@@ -21,8 +21,8 @@ from anchorscope.figures.style import Series
 from anchorscope.statements import say, span
 
 GROUPS = {
-    "Q": Series("Q-Anchored", draw.BLUE, [1, 0], None),
-    "A": Series("A-Anchored", draw.ORANGE, draw.DASHES["A"], None),
+    "Q": Series("Q-Anchored", style.BLUE, [1, 0], None),
+    "A": Series("A-Anchored", style.ORANGE, style.DASHES["A"], None),
 }
 """Group → entry of the legend of `density`, whose panels show one cell each."""
 UNITS = {"logit": "logits", "probe": "nats"}
@@ -31,7 +31,7 @@ HEADINGS = {EXACT: "From the exact question tokens", RANDOM: "From random questi
 """Kind of tokens → heading of its row of panels. Overlaid, their lines could not be told apart."""
 TIPS = {"series": ("group", ""), "tokens": ("from", ""), "value": ("value", ".3~g")}
 DENSITY_TIPS = TIPS | {"x": ("saliency", ".3~g"), "n": ("n", ",d")}
-LAYER_TIPS = draw.LAYER | {"tokens": ("from", ""), "value": ("AUC", ".2f")} | draw.INTERVAL
+LAYER_TIPS = style.LAYER | {"tokens": ("from", ""), "value": ("AUC", ".2f")} | style.INTERVAL
 CIRCULAR = (
     "The separation of the groups by saliency is nearly circular: saliency approximates the "
     "knockout to first order, and the same probe's flips under the knockout form the groups."
@@ -78,7 +78,7 @@ def layers(table: pd.DataFrame, request: Request) -> Picture:
         "AUC with which saliency from question tokens to the exact answer tokens separates Q- "
         "from A-Anchored"
     )
-    series = draw.dataset_series(request.datasets)
+    series = style.dataset_series(request.datasets)
     return Picture(by_model(request), series, _by_tokens(panel), _caption(rows, what, request))
 
 

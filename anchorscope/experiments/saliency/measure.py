@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from anchorscope.config.readouts import Pair
+from anchorscope.config.readouts import Location
 from anchorscope.experiments.measured import COLUMNS
 from anchorscope.experiments.saliency import RANDOM, SALIENCY, Saliency
 from anchorscope.experiments.scored import Cell
@@ -53,7 +53,7 @@ def measure(cell: Cell, settings: Saliency) -> pd.DataFrame:
     Raises:
         AnchorscopeError: A gradient is not finite, or a pass fails as in `runner.measure`.
     """
-    readouts = [one for one in cell.readouts if Pair.of(one).position in BEHIND_ANSWER]
+    readouts = [one for one in cell.readouts if Location.of(one).position in BEHIND_ANSWER]
     headlines = {readout: cell.headlines[readout] for readout in readouts}
     samples = [*cell.samples.values()]
     tokens = max(1, cell.loaded.batch_tokens // GRAPH)
@@ -95,7 +95,7 @@ def _passed(
             materialize_grads=True,
             allow_unused=True,
         )
-        place = batch.length, Pair.of(readout).position
+        place = batch.length, Location.of(readout).position
         pairs = [_pairs(one, sources, number, *place) for number, one in enumerate(samples)]
         flows = _flows(attentions, slopes, torch.stack(pairs).to(loss.device))
         frames += _rows(samples, readout, s, sources, flows)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from anchorscope.experiments.flip_figure import all_answers
 from anchorscope.experiments.windows import COLUMNS
-from anchorscope.figures import data, marks, notes, style as draw
+from anchorscope.figures import data, marks, notes, style
 from anchorscope.figures.axis import Axis
 from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.style import Style
@@ -23,8 +23,8 @@ HEIGHT = 1.5
 CELL = (18, 12)
 """Smallest width and height of a heat map's cell that can hold a number, in CSS pixels."""
 TIPS = {
-    **draw.LAYER, "cut": ("layers blocked", ""), "value": ("exact − random, points", ".1f"),
-    **draw.INTERVAL,
+    **style.LAYER, "cut": ("layers blocked", ""), "value": ("exact − random, points", ".1f"),
+    **style.INTERVAL,
 }  # fmt: skip
 
 
