@@ -188,7 +188,8 @@ def measure(
             that share a question or subject with `table` are left out. By default a tenth of
             `table`, at most 20 rows, is held back for examples and not measured.
         names: Names of model and dataset in tables and figures.
-        settings: Keys of config.yaml with `Mark.MEASURE`.
+        settings: Keys of config.yaml: `anchors`, `batch_tokens`, `bootstrap`, `conditions`,
+            `finder`, `generation`, `max_prompt_tokens`, `no_answer`, `probe`, `readouts`, `seed`.
 
     Raises:
         AnchorscopeError: A column is missing, the model cannot be measured, there is no such

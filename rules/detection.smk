@@ -100,7 +100,7 @@ rule detection_cell:
 
 
 # One detector at the cell's read-out, and one at the residual stream, whose states serving engines
-# return. Unless `readouts` holds that read-out, one more pass per sample measures it.
+# return. Unless `readouts` holds `resid/final`, one more pass per sample measures it.
 rule detector:
     input:
         answers=paths.product("answers", ".parquet"),
@@ -135,6 +135,6 @@ rule detector:
         data=lambda w: cfg.named_data(w.dataset),
         seed=cfg.seed,
     message:
-        "detectors of {wildcards.model} on {wildcards.dataset}: the mean of its fold probes"
+        "detectors of {wildcards.model} on {wildcards.dataset}: averaging the fold probes"
     script:
         "../scripts/detector.py"

@@ -34,11 +34,13 @@ with stage(snakemake):
     )
     main = available(chosen.readout, {Location.of(one).site for one in probes.fitted})
     written = {snakemake.output.probe: main, snakemake.output.resid: served.READOUT}
+    if not {*written.values()} <= probes.fitted.keys():
+        located, loaded = jobs.model_of(snakemake)
+    counts = provenance.counts_of(folder)
     for product, readout in written.items():
         if readout in probes.fitted:
             fitted, (_, states) = probes.fitted[readout], activations.read(folder, readout, "clean")
         else:
-            located, loaded = jobs.model_of(snakemake)
             states = served.states(loaded, answers, readout)
             fitted = served.fit(states, design, loaded.device)
         # the numbers of the run are those of a read-out of the run
@@ -46,5 +48,4 @@ with stage(snakemake):
         table |= {card.AT_LAYER: out_of_fold_auc(fitted, design, states)}
         made = export(fitted, readout, answers, states, origin, data=chosen.data, table=table)
         made.save(product)
-        counts = provenance.counts_of(folder)
         provenance.of_stage(snakemake, product, counts=counts, model=located)

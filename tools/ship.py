@@ -49,9 +49,14 @@ def main() -> None:
         chosen = config.read(["config.yaml", "validation/calibration.yaml"])
         known = cells.read("validation/cells.yaml", chosen)
         recipes = {name: known.recipe(name) for name in known.shipped}
+        worlds = sorted(path.name for path in resources.glob("worlds/*.jsonl"))
+        if missing := [name for name in worlds if not (made / "worlds" / name).is_file()]:
+            what, where = "the rows of a world were not made", made / "worlds" / missing[0]
+            raise AnchorscopeError(what, where, "run `make retrain`", see="other-recipe")
         shipped = ship(made / "models", resources / "models", recipes)
-        for world in sorted(resources.glob("worlds/*.jsonl")):
-            shutil.copy(made / "worlds" / world.name, world)
+        for name in worlds:
+            with atomic(resources / "worlds" / name) as draft:
+                shutil.copy(made / "worlds" / name, draft)
         print("shipped:", ", ".join(shipped))
     except AnchorscopeError as error:
         raise SystemExit(f"error: {error}") from None

@@ -33,7 +33,7 @@ CROSSING = {
 """Column of the table → what it holds."""
 QUANTITIES = {
     "share_right": "swap share of right answers: the share of swaps in which an answer scores "
-    "higher after its own question; a tie counts one half",
+    "higher after its own question; a tie counts one half, and the interval is cut off at 0 and 1",
     "share_wrong": "swap share of wrong answers",
     "share_gold": "swap share of the gold answers of wrongly answered questions",
     "share_<side>_<condition>": "the same, with a condition such as `knockout` or `rest` in all "

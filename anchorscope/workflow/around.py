@@ -1,6 +1,6 @@
 """Checks before a run's first job, and explanations of failed jobs at the end of the run.
 
-Snakemake documents no way to the jobs of a run, so they are read from its DAG, here and in
+Snakemake has no documented API for the jobs of a run, so they are read from its DAG, here and in
 `interrupted.products`.
 """
 
@@ -28,6 +28,7 @@ from anchorscope.workflow.resources import activation_bytes
 def check(workflow: Any, config: RunConfig, *, here: bool) -> None:
     """Refuse a run that cannot succeed, and print the disk space of its activations.
 
+    Finished batches of jobs that are forced to run again are removed, once the run may start.
     `here` says whether jobs run on this machine.
 
     Raises:

@@ -139,8 +139,8 @@ def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda a: a[:3], "4 samples do not match 3 answers"),
-        (lambda a: pd.concat([a, a[:1]]), "4 samples do not match 5 answers"),
+        (lambda a: a[:3], "4 samples do not match 3 rows"),
+        (lambda a: pd.concat([a, a[:1]]), "4 samples do not match 5 rows"),
         (lambda a: a.drop(columns="random_complete"), "random is complete"),
     ],
 )

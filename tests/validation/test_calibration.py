@@ -165,5 +165,5 @@ def test_the_order_of_the_tables_does_not_matter_and_other_samples_are_named(
     again = turned.table()
     pd.testing.assert_frame_equal(again, table)
     turned.truth = turned.truth[2:]
-    with pytest.raises(AnchorscopeError, match="80 samples do not match 79 answers"):
+    with pytest.raises(AnchorscopeError, match="80 samples do not match 79 rows"):
         turned.table()

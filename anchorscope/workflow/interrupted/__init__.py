@@ -5,7 +5,7 @@ what happened | who notices | what is done
 Ctrl-C | `resume.end_on_interrupt` | jobs end; the last line says how to continue
 Snakemake was killed, its jobs run on | its lock, `resume.clear` | nothing starts until they end
 the same, and its lock is gone | `products.refuse_held` | a new run is refused until they end
-two runs start at once | `products.alone` in a job | the second job waits, and keeps what is made
+two runs start at once | `products.alone` in a job | the second job waits and repeats nothing
 an input was deleted by another run | `products.lost_input` in a job | the job names the input
 a job was killed, a machine went off | Snakemake, `make resume` | the job runs again
 finished batches of such a job | `storage.partial` | the next job reads them
@@ -18,7 +18,7 @@ the disk has no locks | `products.warn_without_locks` | a warning: other runs ar
 Snakemake was killed on a cluster | `cluster.refuse_orphans` | `make resume` cancels its jobs
 a run failed while it sent jobs | `cluster.cancel_orphans` | they are cancelled
 SLURM lost or preempted a job | `cluster.completed` | the job counts as failed and is sent again
-SLURM does not answer | `cluster` | a run waits for it; no run starts
+SLURM does not answer | `cluster` | a run waits for it; a new run is refused
 
 Nothing else in the workflow looks for leftovers.
 """
