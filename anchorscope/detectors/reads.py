@@ -12,7 +12,7 @@ from anchorscope.claims.claim import OWN, Evidence, Groups
 from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import with_ends
-from anchorscope.pairs import table as crossing
+from anchorscope.pairs import crossing
 from anchorscope.pairs.swapped import Swapped
 from anchorscope.statistics import intervals, samples
 from anchorscope.statistics.analysis import Analysis, analyses

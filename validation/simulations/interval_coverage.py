@@ -24,7 +24,7 @@ import torch
 
 from anchorscope.curve.controls import contrasts
 from anchorscope.curve.curve import curve
-from anchorscope.pairs import table as crossing
+from anchorscope.pairs import crossing
 from anchorscope.probes import fitting, scoring
 from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.statistics import analysis
