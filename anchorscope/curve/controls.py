@@ -140,7 +140,7 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
             found.append(Group(key, members, members, estimate, means, ends=ends))
         return found
 
-    return analysis.table(CONTRASTS, groups, (one.name, control.name))
+    return analysis.by_group(CONTRASTS, groups, (one.name, control.name))
 
 
 def _effects(readout: Readout, condition: str) -> dict[str, np.ndarray]:

@@ -120,7 +120,7 @@ class Analysis:
             self.learned_from,
         )
 
-    def table(
+    def by_group(
         self,
         columns: Iterable[str],
         groups: Callable[[Readout], Sequence[Group]],
@@ -201,7 +201,7 @@ def analyses(
         yield Analysis(scores.readout(name), measured, resamples, scores, **settings)
 
 
-def table(
+def cell_table(
     make: Callable[[Analysis], pd.DataFrame], scores: Scores, answers: pd.DataFrame, **settings: Any
 ) -> pd.DataFrame:
     """Join the tables that `make` returns for the read-outs. `settings` go to `analyses`."""

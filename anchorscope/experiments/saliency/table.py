@@ -104,7 +104,7 @@ def _rows(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
             _group(named, flow, *(np.broadcast_to(some, shape) for some in (members, counted)))
         )
     readout = replace(analysis.readout, clean=analysis.readout.clean[: shape[1]])
-    return replace(analysis, readout=readout).table(COLUMNS, lambda _: groups)
+    return replace(analysis, readout=readout).by_group(COLUMNS, lambda _: groups)
 
 
 def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray) -> Group:
