@@ -21,7 +21,7 @@ from anchorscope.config.settings import Config
 from anchorscope.curve import curve
 from anchorscope.curve.controls import CONTRASTS
 from anchorscope.models import tiny
-from anchorscope.pairs.table import CLAIM_COLUMNS, CROSSING
+from anchorscope.pairs.crossing import CLAIM_COLUMNS, CROSSING
 from anchorscope.passes.interventions import REGISTRY
 from anchorscope.storage.errors import AnchorscopeError
 

@@ -121,7 +121,7 @@ def main() -> None:
         if not given.no_table:
             of_rows = {name: config.datasets[name] for name in ROWS}
             found = tried_tokenizers.cells(HERE / "tokenizers", of_rows)
-            (HERE / "tried.md").write_text(tried_tokenizers.table(found), encoding="utf-8")
+            (HERE / "tried.md").write_text(tried_tokenizers.markdown(found), encoding="utf-8")
     except AnchorscopeError as error:
         raise SystemExit(str(error)) from None
 

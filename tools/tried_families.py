@@ -65,7 +65,7 @@ def _name(error: Exception) -> str:
     return type(error).__name__
 
 
-def table(found: Sequence[Tried]) -> str:
+def markdown(found: Sequence[Tried]) -> str:
     """Return the two tables of docs/own.md as Markdown."""
     measured = [one for one in found if one.sites]
     both = sum({"attn", "mlp"} <= {*one.sites} for one in measured)
@@ -102,7 +102,7 @@ def main() -> None:
     """Write the tables into docs/own.md."""
     transformers.logging.set_verbosity_error()
     names = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-    text = table([tried(name) for name in names])
+    text = markdown([tried(name) for name in names])
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
     after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{START}\n{text}\n\n{END}{after}", encoding="utf-8")

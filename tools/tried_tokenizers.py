@@ -119,7 +119,7 @@ def cells(
             yield {"tokenizer": family.tokenizer, "style": family.style, "dataset": name, **found}
 
 
-def table(found: Iterable[dict[str, Any]]) -> str:
+def markdown(found: Iterable[dict[str, Any]]) -> str:
     """Return three tables in Markdown: of tokenizers, of datasets, and of rules that found E_Q."""
     cells = pd.DataFrame([*found])
     return "\n".join([*of_tokenizers(cells), "", *of_datasets(cells), "", *rules(cells)]) + "\n"

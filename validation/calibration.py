@@ -75,7 +75,7 @@ def cell(
     facts = _known(answers, truth, scores)
     planned = dict.fromkeys(kind.name for kind in world.KINDS)
     present = [kind for kind in (*planned, UNSEEN) if kind in set(facts["kind"])]
-    drawn = samples.bootstrap(answers, draws, seed)
+    resamples = samples.bootstrap(answers, draws, seed)
     frames = []
     for readout in map(scores.readout, scores.readouts):
         here = {**fixed, **_of_readout(readout, curve, crossing)}
@@ -86,7 +86,7 @@ def cell(
         for kind, z in product(("all", *present, AGAINST_PRIOR), ("all", "0", "1")):
             row, learned, q, a = _groups(facts, kind, z, covered)
             known = facts[["z", "answer", "verdict_right"]].to_numpy()[learned].T
-            compared = drawn.aucs(np.where(q | a, drop, np.nan), q.astype(int))
+            compared = resamples.aucs(np.where(q | a, drop, np.nan), q.astype(int))
             rows = {
                 "grouping": "per_layer",
                 "z": z,
@@ -101,7 +101,7 @@ def cell(
                 "random_flip_share": intervals.mean_known(random_flip[:, row], -1),
                 "sensitivity": intervals.mean_known(flip[:, q], -1),
                 "specificity": 1 - intervals.mean_known(flip[:, a], -1),
-                **Estimate.of_draws(compared, level).columns("pathway_auc"),
+                **Estimate.of_resamples(compared, level).columns("pathway_auc"),
             }
             frames.append(pd.DataFrame(here | rows))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]

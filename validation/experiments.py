@@ -15,7 +15,7 @@ from anchorscope.curve.curve import control_is_complete
 from anchorscope.experiments.products import PER_SAMPLE_COLUMNS
 from anchorscope.statistics import samples
 from anchorscope.statistics.analysis import stacked
-from anchorscope.statistics.intervals import ClusterDraws, Estimate
+from anchorscope.statistics.intervals import Estimate, Resamples
 from anchorscope.statistics.scores import Scores
 from validation import requirements, world
 from validation.calibration import DEFAULT_READOUT
@@ -83,7 +83,7 @@ def of_experiment(
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
     ordered = samples.select_rows(answers, sorted(per_sample["id"].unique()), "answers")
-    drawn = samples.bootstrap(ordered, draws, seed)
+    resamples = samples.bootstrap(ordered, draws, seed)
     planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
     keys = ["site", "position", "layer", "arm", "measure"]
     records = []
@@ -94,7 +94,7 @@ def of_experiment(
         counted = ~np.isnan(value + control)
         record = key | {"n": int(counted.sum()), **rows[counted].mean()}
         if planted is not None:
-            record |= _by_truth(value, control, planted, drawn, level)
+            record |= _by_truth(value, control, planted, resamples, level)
         if pairs is not None:
             place = {name: key[name] for name in ("site", "position", "layer")}
             here = rows_where(pairs, **place).set_index("id").reindex(ordered["id"])
@@ -125,7 +125,11 @@ def of_knockout(scores: Scores, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_truth(
-    value: np.ndarray, control: np.ndarray, planted: pd.DataFrame, drawn: ClusterDraws, level: float
+    value: np.ndarray,
+    control: np.ndarray,
+    planted: pd.DataFrame,
+    resamples: Resamples,
+    level: float,
 ) -> dict[str, object]:
     """Return the columns that compare samples of truth Q with samples of truth A."""
     by_kind = pd.Series(value).groupby(planted["kind"].to_numpy()).mean()
@@ -133,13 +137,13 @@ def _by_truth(
     counted = ~np.isnan(value + control)
     q, a = (counted & (pathway == name) for name in ("Q", "A"))
     compared, is_q = q | a, q.astype(int)
-    aucs, of_control = drawn.aucs(np.where(compared, [value, control], np.nan), is_q).T
+    aucs, of_control = resamples.aucs(np.where(compared, [value, control], np.nan), is_q).T
     return {
         "n_q": int(q.sum()),
         "n_a": int(a.sum()),
-        **Estimate.of_draws(aucs, level).columns("auc"),
+        **Estimate.of_resamples(aucs, level).columns("auc"),
         "control_auc": of_control[0],
-        **Estimate.of_draws(aucs - of_control, level).columns("auc_gain"),
+        **Estimate.of_resamples(aucs - of_control, level).columns("auc_gain"),
         **by_kind.reindex([*world.SCORED_KINDS]),
     }
 

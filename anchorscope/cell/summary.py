@@ -85,8 +85,8 @@ def text_model(analysis: Analysis) -> dict[str, Any]:
 
 def auc_of(s: np.ndarray, analysis: Analysis) -> Estimate:
     """Return the AUC of scores [n], models held fixed; NaN in `s`: not measured."""
-    aucs = analysis.drawn.aucs(s[None], analysis.z)[:, 0]
-    return Estimate.of_draws(aucs, analysis.level)
+    aucs = analysis.resamples.aucs(s[None], analysis.z)[:, 0]
+    return Estimate.of_resamples(aucs, analysis.level)
 
 
 def improbable(answers: pd.DataFrame) -> np.ndarray:

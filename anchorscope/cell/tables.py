@@ -7,7 +7,7 @@ import pandas as pd
 
 from anchorscope.cell import summary
 from anchorscope.curve import controls, curve
-from anchorscope.pairs import table as crossing
+from anchorscope.pairs import crossing
 from anchorscope.statistics.analysis import analyses, stacked
 from anchorscope.statistics.scores import Scores
 from anchorscope.storage.errors import stale

@@ -85,8 +85,8 @@ def _other_aucs(analysis: Analysis) -> Columns:
     if knockout := readout.effects.get("knockout"):
         columns["auc_knockout"] = [auc(layer, analysis.z) for layer in knockout.s[0]]
     if readout.shuffled is not None:
-        aucs = analysis.drawn.aucs(*readout.shuffled)
-        columns |= Estimate.of_draws(aucs, analysis.level).columns("auc_shuffled")
+        aucs = analysis.resamples.aucs(*readout.shuffled)
+        columns |= Estimate.of_resamples(aucs, analysis.level).columns("auc_shuffled")
     return columns
 
 
@@ -140,7 +140,7 @@ def _of_contrast(one: Intervention, control: Intervention, analysis: Analysis) -
             found.append(Group(key, members, members, estimate, means, ends=ends))
         return found
 
-    return analysis.table(CONTRASTS, groups, (one.name, control.name))
+    return analysis.by_group(CONTRASTS, groups, (one.name, control.name))
 
 
 def _effects(readout: Readout, condition: str) -> dict[str, np.ndarray]:

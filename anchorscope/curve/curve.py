@@ -87,7 +87,7 @@ def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
             for anchor, everyone in anchored(effects.flip).items()
         ]
 
-    return analysis.table(CURVE, groups, (condition,))
+    return analysis.by_group(CURVE, groups, (condition,))
 
 
 def _group(

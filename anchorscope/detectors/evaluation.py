@@ -76,31 +76,31 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
     If `vs_probe` is above 0, the detector's metric is larger than the probe's. `ece` has neither
     interval nor differences: it is above 0 even for a detector whose probabilities are right.
     """
-    drawn, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
+    resamples, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
 
     @cache
     def of(detector: str, counted: bytes) -> np.ndarray:
-        """Return the metrics, [1 + draws, metrics]. `counted` is a mask as hashable bytes."""
+        """Return the metrics, [1 + resamples, metrics]. `counted` is a mask as hashable bytes."""
         some = np.frombuffer(counted, dtype=bool)
         rank, s = cell.rank[detector][some], cell.s[detector][some]
-        return metrics(rank, s, cell.z[some], drawn.with_all[:, some])
+        return metrics(rank, s, cell.z[some], resamples.with_all[:, some])
 
     has = {name: ~np.isnan(s) for name, s in cell.s.items()}
     frames = []
     for detector, counted in has.items():
         values = of(detector, counted.tobytes())
-        columns = Estimate.of_draws(values, level).columns("estimate", "ci")
+        columns = Estimate.of_resamples(values, level).columns("estimate", "ci")
         for other in has.keys() & {*REFERENCES} - {detector}:
             both = (counted & has[other]).tobytes()
             difference = of(detector, both) - of(other, both)
-            columns |= Estimate.of_draws(difference, level).columns(f"vs_{other}")
+            columns |= Estimate.of_resamples(difference, level).columns(f"vs_{other}")
         columns |= {
             "detector": detector,
             "metric": METRICS,
             "n": int(counted.sum()),
             "n_wrong": int(cell.z[counted].sum()),
-            "n_clusters": int(drawn.clusters_in(counted)),
-            "thin": intervals.thin_class(cell.z, counted, drawn, bootstrap),
+            "n_clusters": int(resamples.clusters_in(counted)),
+            "thin": intervals.thin_class(cell.z, counted, resamples, bootstrap),
             **Location.of(readout)._asdict(),
         }
         frames.append(pd.DataFrame(columns))
@@ -111,11 +111,11 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
 
 
 def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return `METRICS` of each draw, [draws, metrics]; NaN if the draw has only one class.
+    """Return `METRICS` of each resample, [resamples, metrics]; NaN if it has only one class.
 
     `rank` [n] is higher for answers that are more likely wrong. `auroc` and `auprc` (average
     precision at finding wrong answers) use `rank`. `brier` and `ece` use the logits `s` [n]. `z`
-    [n] is 1 for a wrong answer. `weights` [draws, n] count how often each answer was drawn.
+    [n] is 1 for a wrong answer. `weights` [resamples, n] count how often each answer was drawn.
     """
     everyone, wrong = weights.sum(1), weights @ z
     both_classes = (wrong > 0) & (wrong < everyone)
@@ -129,7 +129,7 @@ def metrics(rank: np.ndarray, s: np.ndarray, z: np.ndarray, weights: np.ndarray)
 
 
 def ece(p: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the expected calibration error of each draw, [draws] (Naeini et al., 2015).
+    """Return the expected calibration error of each resample, [resamples] (Naeini et al., 2015).
 
     `p` [n], the probability that `z` is 1, falls into ten bins of equal width. The error of a bin
     is |mean `p` − share of z = 1|. The result is the mean of these errors, weighted by bin size.

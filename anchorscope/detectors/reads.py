@@ -12,7 +12,7 @@ from anchorscope.claims.claim import OWN, Evidence, Groups
 from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import with_ends
-from anchorscope.pairs import table as crossing
+from anchorscope.pairs import crossing
 from anchorscope.pairs.swapped import Swapped
 from anchorscope.statistics import intervals, samples
 from anchorscope.statistics.analysis import Analysis, analyses
@@ -121,14 +121,14 @@ def _shares(groups: Groups, pairs: Swapped, analysis: Analysis, seed: int) -> di
     right = groups["right"][OWN]
     squares = np.stack([right.term(which)[0] ** 2 for which in crossing.TERMS.values()])
     whole = squares.mean(-1)[None]
-    drawn = np.full_like(whole, np.nan)
+    resampled = np.full_like(whole, np.nan)
     if squares.shape[-1]:
         among = np.unique(pairs.clusters[pairs.right], return_inverse=True)[1]
-        draws = intervals.bootstrap(among, len(analysis.drawn.weights), seed)
-        drawn = draws.totals(squares)
-    every = np.concatenate([whole, drawn])
+        resamples = intervals.bootstrap(among, len(analysis.resamples.weights), seed)
+        resampled = resamples.totals(squares)
+    every = np.concatenate([whole, resampled])
     shares = intervals.ratio(every, every.sum(1, keepdims=True))
     columns: dict[str, np.ndarray] = {}
     for number, name in enumerate(crossing.TERMS):
-        columns |= Estimate.of_draws(shares[:, number], analysis.level).columns(f"share_{name}")
+        columns |= Estimate.of_resamples(shares[:, number], analysis.level).columns(f"share_{name}")
     return columns

@@ -104,22 +104,22 @@ def table(
     if wide.isna().any(axis=None):
         raise samples.mismatch("a sample has no rank by some predictor", where, "detection")
     measured = samples.select_rows(answers, wide["rank"].columns, where, "detection")
-    drawn = samples.bootstrap(measured, bootstrap.draws, seed)
+    resamples = samples.bootstrap(measured, bootstrap.draws, seed)
     ranks = wide["rank"].loc[[*PREDICTORS]].to_numpy(dtype=np.float64)
     flips = wide["flips"].loc["states"].to_numpy(dtype=np.int64)
-    aucs = drawn.aucs(ranks, flips)  # [1 + draws, predictors]
-    clusters = min(int(drawn.clusters_in(flips == one)) for one in (0, 1))
+    aucs = resamples.aucs(ranks, flips)  # [1 + resamples, predictors]
+    clusters = min(int(resamples.clusters_in(flips == one)) for one in (0, 1))
     columns = {
         "predictor": PREDICTORS,
-        **Estimate.of_draws(aucs, bootstrap.level).columns("auc"),
+        **Estimate.of_resamples(aucs, bootstrap.level).columns("auc"),
         "n": len(flips),
         "n_flips": int(flips.sum()),
         "n_clusters": clusters,
-        "thin": intervals.thin_class(flips, np.ones(len(flips), dtype=bool), drawn, bootstrap),
+        "thin": intervals.thin_class(flips, np.ones(len(flips), dtype=bool), resamples, bootstrap),
         **Location.of(readout)._asdict(),
     }
     for number, name in enumerate(PREDICTORS[1:], start=1):
-        gain = Estimate.of_draws(aucs[:, 0] - aucs[:, number], bootstrap.level)
+        gain = Estimate.of_resamples(aucs[:, 0] - aucs[:, number], bootstrap.level)
         columns |= {
             column: [one, np.nan, np.nan] for column, one in gain.columns(f"vs_{name}").items()
         }

@@ -51,7 +51,7 @@ class Swapped:
         conditions = [one.name for arm in interventions.arms().values() for one in arm]
         refits = analysis.versions(readout, conditions)[1:]
         members = np.stack([first[alike], partner[alike]])
-        return cls(readout, analysis.answers, analysis.drawn.clusters, refits, members)
+        return cls(readout, analysis.answers, analysis.resamples.clusters, refits, members)
 
     @cached_property
     def right(self) -> np.ndarray:

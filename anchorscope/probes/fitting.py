@@ -63,9 +63,9 @@ class Design:
         """Each inner fold, as (outer fold, number). Without calibration, there are none."""
         return [(k, i) for k, inner in enumerate(self.inner) for i in range(inner.max() + 1)]
 
-    def of_draws(self, draws: int) -> np.ndarray:
-        """Return the index of the probe that scores each sample in each draw, int64 [draws, n]."""
-        return self.fold + len(self.inner) * np.arange(draws)[:, None]
+    def of_refits(self, refits: int) -> np.ndarray:
+        """Return the index of each refit's probe that scores each sample, int64 [refits, n]."""
+        return self.fold + len(self.inner) * np.arange(refits)[:, None]
 
 
 def design(answers: pd.DataFrame, settings: ProbeSettings, where: str = "answers") -> Design:
@@ -153,7 +153,7 @@ def plan_passes(
 class Fitted:
     """One probe per layer and outer fold. The arrays are float64 [layers, folds].
 
-    With several draws, the arrays are [layers, draws · folds]: first all folds of the first draw,
+    With refits, the arrays are [layers, refits · folds]: first all folds of the first refit,
     then all folds of the second.
     """
 
@@ -210,26 +210,26 @@ def refit(
     of_text: bool = False,
     device: str | torch.device = "cpu",
 ) -> Fitted:
-    """Fit the probes of bootstrap draws, with the known penalties `c`.
+    """Fit the probes of bootstrap resamples, with the known penalties `c`.
 
     No inner folds are fitted. They would take `inner_folds` + 1 times as many probes, but give the
-    same spread over draws. To calibrate a fold, its training samples get logits from the probes of
-    other folds. `weights` [draws, n] says how often each sample was drawn. For the rest, see `fit`.
+    same spread over refits. To calibrate a fold, its training samples get logits from the probes of
+    other folds. `weights` [refits, n] counts each sample. For the rest, see `fit`.
     """
-    n, draws = len(design.z), len(weights)
+    n, refits = len(design.z), len(weights)
     rows = (weights[:, None] * design.outer).reshape(-1, n)
-    each_c = np.tile(c, draws)
+    each_c = np.tile(c, refits)
     every = probes.fit(x, design.z, rows, each_c, scaled=not of_text, device=device)
     ones, unknown = np.ones_like(each_c), np.full_like(each_c, np.nan)
     shift = ones * np.concatenate([prior_shift(design, weight) for weight in weights])
     fitted = Fitted(every, each_c, ones, 0 * ones, shift, unknown)
     if not design.inner_folds:
         return fitted
-    number = design.of_draws(draws)
-    logits = (out_of_fold(fitted, x, number) + shift[:, number]).reshape(-1, n)  # [layers · draws]
-    drawn = np.tile(weights, (len(x), 1))
+    number = design.of_refits(refits)
+    logits = (out_of_fold(fitted, x, number) + shift[:, number]).reshape(-1, n)  # [layers · refits]
+    counts = np.tile(weights, (len(x), 1))
     by_fold = [
-        platt.calibrate(logits[:, train], design.z[train], drawn[:, train])
+        platt.calibrate(logits[:, train], design.z[train], counts[:, train])
         for train in design.outer
     ]
     t, offset = (np.stack(one, axis=-1).reshape(shift.shape) for one in zip(*by_fold, strict=True))
@@ -237,7 +237,7 @@ def refit(
 
 
 def usable(design: Design, weights: np.ndarray) -> np.ndarray:
-    """Return bool [draws]: whether every training fold of a draw has samples of both classes."""
+    """Return bool [refits]: whether every training fold of a resample has both classes."""
     wrong, everyone = weights @ (design.outer * design.z).T, weights @ design.outer.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 

@@ -172,7 +172,7 @@ def learn(gram: np.ndarray, design: Design, weights: np.ndarray) -> np.ndarray:
     """Fit text models in the folds of `design`, given `gram` [n, n], the features' Gram matrix.
 
     Return scores at balanced classes, float64 [1 + refits, n]: by the models as fitted, then by
-    those refitted to each draw in `weights`, int64 [refits, n].
+    those refitted to each resample in `weights`, int64 [refits, n].
     """
     # Scoring and prior are fixed, whatever the settings of the probes.
     grid = design.settings.penalties.tolist()
@@ -184,7 +184,7 @@ def learn(gram: np.ndarray, design: Design, weights: np.ndarray) -> np.ndarray:
     if not len(weights):
         return s
     learned_anew = fitting.refit(x, design, fitted.c, weights, of_text=True)
-    return np.concatenate([s, out_of_fold(learned_anew, x, design.of_draws(len(weights)))[0]])
+    return np.concatenate([s, out_of_fold(learned_anew, x, design.of_refits(len(weights)))[0]])
 
 
 def _rotated(gram: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:

@@ -40,7 +40,7 @@ class Scoring:
 
     states: States
     design: Design
-    weights: np.ndarray  # draws of samples that probes are refitted to, int64 [refits, n]
+    weights: np.ndarray  # resamples that probes are refitted to, int64 [refits, n]
     readouts: Sequence[str]  # such as `mlp/final`
     conditions: Sequence[Condition]  # scored in addition to the clean pass
     device: str | torch.device = "cpu"  # where probes are fitted
@@ -111,8 +111,8 @@ class Scoring:
         s = out_of_fold(fits.clean, x, self.design.fold[rows])[None]
         if fits.again is None:
             return s
-        of_draw = self.design.of_draws(len(self.weights))[:, rows]
-        return np.concatenate([s, out_of_fold(fits.again, x, of_draw).swapaxes(0, 1)])
+        of_refit = self.design.of_refits(len(self.weights))[:, rows]
+        return np.concatenate([s, out_of_fold(fits.again, x, of_refit).swapaxes(0, 1)])
 
     def _inner_auc(self, clean: Fitted, s: np.ndarray) -> np.ndarray:
         """Return the AUC of each layer outside each outer fold, float64 [layers, folds].
@@ -131,7 +131,7 @@ class _Fits:
     """The probes of some layers of a read-out."""
 
     clean: Fitted
-    again: Fitted | None  # fitted to each draw of samples; None if there are no draws
+    again: Fitted | None  # fitted to each resample; None if there are none
 
     def part(self, block: Selection) -> "_Fits":
         """Return the probes of the layers in a block."""
@@ -149,8 +149,8 @@ def _joined(parts: Sequence[_Fits]) -> _Fits:
 def refit_weights(answers: pd.DataFrame, design: Design) -> np.ndarray:
     """Draw whole clusters of samples, `design.settings.refits` times, as `samples.bootstrap` does.
 
-    Return how often each draw has each sample, int64 [refits, n]. A draw is dropped if it leaves
-    only one class in a training fold. The log counts dropped draws.
+    Return how often each resample has each sample, int64 [refits, n]. A resample is dropped if it
+    leaves only one class in a training fold. The log counts dropped resamples.
     """
     found = bootstrap(answers, design.settings.refits, design.settings.seed)
     weights = found.weights[:, found.clusters].astype(np.int64)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.statistics import bands, intervals, samples, strength
 from anchorscope.statistics.bands import Means
-from anchorscope.statistics.intervals import ClusterDraws, Estimate
+from anchorscope.statistics.intervals import Estimate, Resamples
 from anchorscope.statistics.samples import Readout, stood_for
 from anchorscope.statistics.scores import Scores
 from anchorscope.statistics.strength import Gain, Predictions
@@ -42,7 +42,7 @@ class Analysis:
 
     readout: Readout
     answers: pd.DataFrame  # the samples, see `Scores.of`
-    drawn: ClusterDraws
+    resamples: Resamples
     scores: Scores  # of all read-outs of the cell
     level: float = 0.95  # level of the intervals
     min_n: int = 20  # a row with fewer samples is `thin`
@@ -89,7 +89,7 @@ class Analysis:
         both = [self.versions(one) for one in (self.readout, before)]
         ours, theirs = (np.stack([one.own for one in of]) for of in both)
         of = Predictions(
-            ours[:, None], {before.name: theirs}, self.z, self.drawn, self.learned_from
+            ours[:, None], {before.name: theirs}, self.z, self.resamples, self.learned_from
         )
         return strength.margin(of.gains()[..., 0], [PROMPT_END], of, self.level)
 
@@ -102,8 +102,8 @@ class Analysis:
         return self.scores.readout(name)
 
     @property
-    def learned_from(self) -> ClusterDraws | None:
-        """The draws that probes were refitted to; None if there are none."""
+    def learned_from(self) -> Resamples | None:
+        """The resamples that probes were refitted to; None if there are none."""
         return self.scores.learned_from
 
     def versions(self, readout: Readout, conditions: Collection[str] = ()) -> list[Readout]:
@@ -116,11 +116,11 @@ class Analysis:
             np.stack([scores(one) for one in self.versions(self.readout)]),
             strength.applying(self.readout.position, self.scores.floors),
             self.z,
-            self.drawn,
+            self.resamples,
             self.learned_from,
         )
 
-    def table(
+    def by_group(
         self,
         columns: Iterable[str],
         groups: Callable[[Readout], Sequence[Group]],
@@ -146,8 +146,8 @@ class Analysis:
         group = versions[0]
         values, factors = self._widened(versions)
         layers, n = np.arange(len(self.readout.clean)), count(group.members)
-        n_clusters = _mean_of_ways(self.drawn.clusters_in(group.members))
-        supporting = _mean_of_ways(self.drawn.clusters_in(group.support))
+        n_clusters = _mean_of_ways(self.resamples.clusters_in(group.members))
+        supporting = _mean_of_ways(self.resamples.clusters_in(group.support))
         rows: Columns = {
             **self.readout.key,
             **group.columns,
@@ -159,12 +159,12 @@ class Analysis:
             "inflation": next(iter(factors.values())),
         }
         for name, means in group.quantities.items():
-            found = means.estimate(values[name], self.drawn, self.level)
+            found = means.estimate(values[name], self.resamples, self.level)
             low, high = np.where(n == 0, np.nan, (found.low, found.high))
             rows |= replace(found, low=low, high=high).columns(name, group.ends.get(name, ""))
         for name, (part, whole) in group.ratios.items():
-            of_draws = intervals.ratio(values[part], values[whole])
-            rows |= Estimate.of_draws(of_draws, self.level).columns(name)
+            ratios = intervals.ratio(values[part], values[whole])
+            rows |= Estimate.of_resamples(ratios, self.level).columns(name)
         return rows | {name: means.mean() for name, means in group.averages.items()}
 
     def _widened(
@@ -177,7 +177,7 @@ class Analysis:
                 fitted.mean(),
                 Means.replicates,
                 [one.quantities[name] for one in versions],
-                self.drawn,
+                self.resamples,
                 self.learned_from,
             )
         return values, factors
@@ -196,12 +196,12 @@ def analyses(
         AnchorscopeError: Scores and answers have different samples.
     """
     measured = scores.of(answers)
-    drawn = samples.bootstrap(measured, draws, seed)
+    resamples = samples.bootstrap(measured, draws, seed)
     for name in scores.readouts:
-        yield Analysis(scores.readout(name), measured, drawn, scores, **settings)
+        yield Analysis(scores.readout(name), measured, resamples, scores, **settings)
 
 
-def table(
+def cell_table(
     make: Callable[[Analysis], pd.DataFrame], scores: Scores, answers: pd.DataFrame, **settings: Any
 ) -> pd.DataFrame:
     """Join the tables that `make` returns for the read-outs. `settings` go to `analyses`."""

@@ -1,10 +1,10 @@
 """Intervals of means, widened by the variance of the probes themselves.
 
-A percentile bootstrap that holds the probes fixed is too narrow: a draw changes which samples are
-averaged, but not which samples the probes were fitted to. So probes are also fitted to some draws
-(`Scores.weights`). Let a be the standard deviation of a quantity over these draws with refitted
-probes, and b with fixed probes. The *inflation* a / b, at least 1, stretches the interval about the
-estimate.
+A percentile bootstrap that holds the probes fixed is too narrow: a resample changes which samples
+are averaged, but not which samples the probes were fitted to. So probes are also fitted to some
+resamples (`Scores.weights`). Let a be the standard deviation of a quantity over these resamples
+with refitted probes, and b with fixed probes. The *inflation* a / b, at least 1, stretches the
+interval about the estimate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.statistics import intervals
-from anchorscope.statistics.intervals import ClusterDraws, Estimate
+from anchorscope.statistics.intervals import Estimate, Resamples
 
 ANY = (-np.inf, np.inf)  # bounds of an unbounded quantity
 Version = TypeVar("Version")
@@ -44,15 +44,15 @@ class Means:
         sums = (self.counted * np.where(self.members, self.values, 0.0)).sum(-1)
         return intervals.mean_known(intervals.ratio(sums, self.counted.sum(-1)), axis=0)
 
-    def replicates(self, drawn: ClusterDraws) -> np.ndarray:
-        """Return each bootstrap draw's means, [draws, layers]; see `ClusterDraws.of_placements`."""
-        each = drawn.means(self.values, self.members, self.weights)
-        return drawn.of_placements(each, self.placements)
+    def replicates(self, resamples: Resamples) -> np.ndarray:
+        """Return the means of each resample, [resamples, layers]; see `Resamples.of_placements`."""
+        each = resamples.means(self.values, self.members, self.weights)
+        return resamples.of_placements(each, self.placements)
 
-    def estimate(self, values: np.ndarray, drawn: ClusterDraws, level: float) -> Estimate:
-        """Return the estimate of the means, given their `values` [1 + draws, layers] in `drawn`."""
-        found = Estimate.of_draws(values, level)
-        clusters = effective_clusters(drawn.sums(self.members)).mean(0)
+    def estimate(self, values: np.ndarray, resamples: Resamples, level: float) -> Estimate:
+        """Return the estimate of the means, given their `values` [1 + resamples, layers]."""
+        found = Estimate.of_resamples(values, level)
+        clusters = effective_clusters(resamples.sums(self.members)).mean(0)
         ends = with_edges(found.low, found.high, clusters, level, self.bounds)
         low, high = np.where(np.isnan(found.value), np.nan, np.clip(ends, *self.bounds))
         return replace(found, low=low, high=high)
@@ -78,7 +78,7 @@ def with_edges(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Widen bootstrap intervals of zero width, because unseen clusters may have other values.
 
-    If no sample flips, every bootstrap draw is 0, whether there are six samples or six hundred. But
+    If no sample flips, every resample is 0, whether there are six samples or six hundred. But
     clusters that were not sampled may have other values. With z the normal quantile, the share of
     clusters with other values is at most z² / (clusters + z²): the upper end of Wilson's interval
     (J. Am. Stat. Assoc. 22, 1927) for an observed share of 0. A value may lie anywhere in `bounds`.
@@ -96,18 +96,18 @@ def with_edges(
 
 def widened(
     value: np.ndarray,
-    replicates: Callable[[Version, ClusterDraws], np.ndarray],
+    replicates: Callable[[Version, Resamples], np.ndarray],
     versions: Sequence[Version],
-    drawn: ClusterDraws,
-    learned_from: ClusterDraws | None,
+    resamples: Resamples,
+    learned_from: Resamples | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (values, factor): a statistic in all draws, stretched by the variance of refits.
+    """Return (values, factor): a statistic in all resamples, stretched by the variance of refits.
 
-    `value` [...] is the statistic over all samples, and `replicates(version, draws)` its values
-    [draws, ...]. The first of the `versions` comes from the probes, and each other one from the
-    probes refitted to a draw of `learned_from`. `values` are [1 + draws, ...], first `value`.
+    `value` [...] is the statistic over all samples, and `replicates(version, resamples)` its values
+    [resamples, ...]. The first of the `versions` comes from the probes, and each other one from the
+    probes refitted to one of `learned_from`. `values` are [1 + resamples, ...], first `value`.
     """
-    found, factor = replicates(versions[0], drawn), np.ones(value.shape)
+    found, factor = replicates(versions[0], resamples), np.ones(value.shape)
     if len(versions) > 1 and learned_from is not None:
         each = [replace(learned_from, weights=one[None]) for one in learned_from.weights]
         anew = [replicates(*one)[0] for one in zip(versions[1:], each, strict=True)]
@@ -118,12 +118,12 @@ def widened(
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
     """Return the standard deviation of `refitted` divided by that of `fixed`, at least 1.
 
-    Both are [draws, ...]. A value that is NaN in one of them is left out of both.
+    Both are [resamples, ...]. A value that is NaN in one of them is left out of both.
     """
     both = ~np.isnan(fixed) & ~np.isnan(refitted)
     known = (np.where(both, values, np.nan).reshape(len(both), -1) for values in (fixed, refitted))
-    of_draws = (pd.DataFrame(values).std().to_numpy() for values in known)  # NaN of fewer than two
-    sd_fixed, sd_refit = (sd.reshape(both.shape[1:]) for sd in of_draws)
+    sds = (pd.DataFrame(values).std().to_numpy() for values in known)  # NaN of fewer than two
+    sd_fixed, sd_refit = (sd.reshape(both.shape[1:]) for sd in sds)
     size = np.abs(np.where(both, fixed, 0.0)).max(0, initial=0.0)
     varies = sd_fixed > 1e-9 * size  # a mean over one sample varies by rounding alone
     ratio = np.divide(sd_refit, sd_fixed, out=np.ones_like(sd_fixed), where=varies)

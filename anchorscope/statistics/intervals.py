@@ -31,8 +31,8 @@ class Estimate:
         return cls(value, error, value - width, value + width, p, n)
 
     @classmethod
-    def of_draws(cls, values: np.ndarray, level: float) -> "Estimate":
-        """Return the percentile interval of `values` [1 + draws, ...], see `percentile`."""
+    def of_resamples(cls, values: np.ndarray, level: float) -> "Estimate":
+        """Return the percentile interval of `values` [1 + resamples, ...], see `percentile`."""
         low, high = percentile(values[1:], level)
         return cls(values[0], low=low, high=high)
 
@@ -43,11 +43,11 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class ClusterDraws:
-    """Bootstrap draws of clusters. All statistics use the same draws, so differences are paired."""
+class Resamples:
+    """Bootstrap resamples of clusters. All statistics share them, so differences are paired."""
 
     clusters: np.ndarray  # cluster of each sample, numbered from 0, int64 [n]
-    weights: np.ndarray  # how often each cluster was drawn, float64 [draws, clusters]
+    weights: np.ndarray  # how often each cluster was drawn, float64 [resamples, clusters]
     # seed for resampling the random control's draws; None: they are not resampled
     seed: int | None = None
 
@@ -63,7 +63,7 @@ class ClusterDraws:
         return order, np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
 
     def totals(self, values: np.ndarray) -> np.ndarray:
-        """Return [draws, ...]: the sum of `values` [..., n] over each draw."""
+        """Return [resamples, ...]: the sum of `values` [..., n] over each resample."""
         sums = self.sums(values)
         flat = self.weights @ sums.reshape(-1, sums.shape[-1]).T
         return flat.reshape(len(self.weights), *sums.shape[:-1])
@@ -71,7 +71,7 @@ class ClusterDraws:
     def means(
         self, values: np.ndarray, members: np.ndarray, weights: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return [draws, ...]: mean of `values` over `members` [..., n], NaN without members.
+        """Return [resamples, ...]: mean of `values` over `members` [..., n], NaN without members.
 
         `weights` [n] are the weights of the samples in the mean; None for equal weights.
         """
@@ -81,22 +81,22 @@ class ClusterDraws:
         return ratio(self.totals(sums), self.totals(counted))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
-        """Average `each` [draws, ways, layers] over the ways to form a group, ignoring NaN.
+        """Average `each` [resamples, ways, layers] over the ways to form a group, ignoring NaN.
 
         The random control chose tokens `placements` times. Ways use these choices in turn:
-        with two choices, four ways use 0, 1, 0, 1. Each bootstrap draw resamples the choices, too.
+        with two choices, four ways use 0, 1, 0, 1. Each resample draws among the choices, too.
         """
         if placements == 1 or self.seed is None:
             return mean_known(each, 1)
         equal = np.full(placements, 1 / placements)
         generator = np.random.default_rng(self.seed)
-        drawn = generator.multinomial(placements, equal, size=len(self.weights))
-        weights = np.tile(drawn, (1, each.shape[1] // placements))[..., None]
+        counts = generator.multinomial(placements, equal, size=len(self.weights))
+        weights = np.tile(counts, (1, each.shape[1] // placements))[..., None]
         exists = ~np.isnan(each)
         return ratio(np.where(exists, weights * each, 0.0).sum(1), (weights * exists).sum(1))
 
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return [1 + draws, layers]: AUCs of `s` [layers, n], first on all samples, then per draw.
+        """Return [1 + resamples, layers]: AUCs of `s` [layers, n], first of all samples.
 
         The AUC is NaN if one class is missing. Each layer leaves out the samples whose s is NaN.
         """
@@ -105,7 +105,7 @@ class ClusterDraws:
 
     @cached_property
     def with_all(self) -> np.ndarray:
-        """Weights of the samples, [1 + draws, n]: first all 1, then the counts in each draw."""
+        """Weights of the samples, [1 + resamples, n]: first all 1, then their counts."""
         n = len(self.clusters)
         return np.concatenate([np.ones((1, n)), self.weights[:, self.clusters]])
 
@@ -114,13 +114,13 @@ class ClusterDraws:
         return (self.sums(members) > 0).sum(-1)
 
 
-def bootstrap(clusters: np.ndarray, draws: int, seed: int) -> ClusterDraws:
+def bootstrap(clusters: np.ndarray, draws: int, seed: int) -> Resamples:
     """Draw as many clusters as there are, with replacement, `draws` times."""
     _, numbered = np.unique(clusters, return_inverse=True)
     count = int(numbered.max()) + 1
     generator = np.random.default_rng(seed)
     weights = generator.multinomial(count, np.full(count, 1 / count), size=draws)
-    return ClusterDraws(numbered, weights.astype(np.float64), seed)
+    return Resamples(numbered, weights.astype(np.float64), seed)
 
 
 def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
@@ -143,17 +143,17 @@ def thin(n: Any, n_clusters: Any, least: Any) -> Any:
     return (n < least.min_n) | (n_clusters < least.min_clusters)
 
 
-def thin_class(z: np.ndarray, counted: np.ndarray, drawn: ClusterDraws, least: Any) -> bool:
+def thin_class(z: np.ndarray, counted: np.ndarray, resamples: Resamples, least: Any) -> bool:
     """Return whether a class of `z` [n] is `thin` among the `counted` samples, bool [n].
 
     An AUC rests on both classes, so the smaller class decides how far it can be relied on.
     """
     classes = [counted & (z == one) for one in (0, 1)]
-    return any(bool(thin(some.sum(), drawn.clusters_in(some), least)) for some in classes)
+    return any(bool(thin(some.sum(), resamples.clusters_in(some), least)) for some in classes)
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return (low, high), percentiles of `replicates` [draws, ...] over the draws; ignore NaN."""
+    """Return (low, high), percentiles of `replicates` over the axis of resamples; ignore NaN."""
     tails = [(1 - level) / 2, (1 + level) / 2]
     never = np.isnan(replicates).all(0)
     usable = np.where(never, 0.0, replicates)
@@ -168,22 +168,22 @@ def auc(s: np.ndarray, z: np.ndarray) -> float:
 
 
 def aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the AUC in each draw. `weights` [draws, n] say how often each sample was drawn."""
+    """Return the AUC in each resample. `weights` [resamples, n] count each sample."""
     return _aucs(s, z, weights, np.arange(len(s)))
 
 
 def _aucs(s: np.ndarray, z: np.ndarray, weights: np.ndarray, clusters: np.ndarray) -> np.ndarray:
-    """Return the AUC in each draw, [draws].
+    """Return the AUC in each resample, [resamples].
 
-    `weights` [draws, clusters] are whole numbers, so the sums are exact.
+    `weights` [resamples, clusters] are whole numbers, so the sums are exact.
     """
     low, high = (np.flatnonzero(~np.isnan(s) & (z == of_class)) for of_class in (0, 1))
     low = low[np.argsort(s[low], kind="stable")]
     below = np.zeros((len(weights), len(low) + 1))
     np.cumsum(weights.take(clusters[low], axis=1), axis=1, out=below[:, 1:])
-    drawn = weights.take(clusters[high], axis=1)
+    counts = weights.take(clusters[high], axis=1)
     left, right = (np.searchsorted(s[low], s[high], side=side) for side in ("left", "right"))
-    beaten = np.einsum("dn,dn->d", drawn, below.take(left, axis=1))
+    beaten = np.einsum("dn,dn->d", counts, below.take(left, axis=1))
     if (left != right).any():
-        beaten = (beaten + np.einsum("dn,dn->d", drawn, below.take(right, axis=1))) / 2
-    return ratio(beaten, drawn.sum(1) * below[:, -1])
+        beaten = (beaten + np.einsum("dn,dn->d", counts, below.take(right, axis=1))) / 2
+    return ratio(beaten, counts.sum(1) * below[:, -1])

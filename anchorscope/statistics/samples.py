@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.questions import folds
 from anchorscope.statistics import intervals
-from anchorscope.statistics.intervals import ClusterDraws
+from anchorscope.statistics.intervals import Resamples
 from anchorscope.storage.errors import AnchorscopeError, stale
 
 MARGIN = 0.01
@@ -103,7 +103,7 @@ def select_rows(
     return rows.set_index("id", drop=False).loc[wanted].reset_index(drop=True)
 
 
-def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> ClusterDraws:
+def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> Resamples:
     """Draw clusters of answers that share a subject or, if it is unknown, a question."""
     subjects = list(answers.get("subject", [None] * len(answers)))
     return intervals.bootstrap(folds.clusters(list(answers["question"]), subjects), draws, seed)

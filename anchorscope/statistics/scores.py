@@ -16,7 +16,7 @@ import pandas as pd
 
 from anchorscope.config.readouts import READOUTS, Location, not_measured
 from anchorscope.passes import interventions
-from anchorscope.statistics.intervals import ClusterDraws
+from anchorscope.statistics.intervals import Resamples
 from anchorscope.statistics.samples import (
     Effects,
     Readout,
@@ -55,7 +55,7 @@ class Scores:
     z: np.ndarray  # labels, 1 for a wrong answer, int64 [n]
     fold: np.ndarray  # outer fold of each sample, int64 [n]
     stands_for: np.ndarray  # answers of the pool that each sample stands for, float64 [n]
-    weights: np.ndarray  # how often each draw of samples has each sample, int64 [refits, n]
+    weights: np.ndarray  # how often each resample has each sample, int64 [refits, n]
     # `<read-out>/<condition>/<draw of the condition>` → scores s by the probes, float32
     # [1 + refits, layers, n]; NaN where a sample was not measured
     probes: dict[str, np.ndarray] = field(default_factory=dict)
@@ -78,11 +78,11 @@ class Scores:
         return {name: median_layer(layer_of_fold(auc)) for name, auc in self.inner_auc.items()}
 
     @property
-    def learned_from(self) -> ClusterDraws | None:
-        """The draws of samples that models were refitted to; None if there are none."""
+    def learned_from(self) -> Resamples | None:
+        """The resamples that models were refitted to; None if there are none."""
         if not len(self.weights):
             return None
-        return ClusterDraws(np.arange(len(self.ids)), self.weights.astype(np.float64))
+        return Resamples(np.arange(len(self.ids)), self.weights.astype(np.float64))
 
     def add(
         self, readout: str, condition: tuple[str, int], rows: np.ndarray, s: np.ndarray

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anchorscope.statistics import bands, intervals
-from anchorscope.statistics.intervals import ClusterDraws, Estimate
+from anchorscope.statistics.intervals import Estimate, Resamples
 
 LEAST_AUC, CHANCE = 0.6, 0.5
 """A probe predicts if its AUC is surely above the first. AUCs to beat count as at least the second,
@@ -48,36 +48,36 @@ class Gain:
 class Predictions:
     """Scores of a probe, and of the text models that apply to it, by models as fitted and refits.
 
-    The axis [1 + refits] holds the models as fitted first, then those refitted to each draw.
+    The axis [1 + refits] holds the models as fitted first, then those refitted to each resample.
     """
 
     s: np.ndarray  # of the probe, [1 + refits, layers, n]
     texts: Mapping[str, np.ndarray]  # text model → its scores, [1 + refits, n]; {} if unknown
     z: np.ndarray  # labels, int64 [n]
-    drawn: ClusterDraws
-    learned_from: ClusterDraws | None = None  # the draws of the refits
+    resamples: Resamples
+    learned_from: Resamples | None = None  # the resamples of the refits
 
     def aucs(self) -> np.ndarray:
-        """Return the probe's AUC, [1 + draws, layers]: over all samples, then over each draw."""
-        return self.drawn.aucs(self.s[0], self.z)
+        """Return the probe's AUC, [1 + resamples, layers]: over all samples, then each resample."""
+        return self.resamples.aucs(self.s[0], self.z)
 
     def gains(self) -> np.ndarray:
         """Return the AUC of the probe minus that of each text model (at least .5).
 
-        The result is [1 + draws, texts, layers]. Refits stretch the draws about the first.
+        The result is [1 + resamples, texts, layers]. Refits stretch the resamples about the first.
         """
         versions = list(zip(self.s, np.stack([*self.texts.values()], axis=1), strict=True))
 
-        def gain(version: tuple[np.ndarray, np.ndarray], drawn: ClusterDraws) -> np.ndarray:
+        def gain(version: tuple[np.ndarray, np.ndarray], resamples: Resamples) -> np.ndarray:
             s, others = version
-            beaten = np.fmax(CHANCE, drawn.aucs(others, self.z))
-            return drawn.aucs(s, self.z)[:, None] - beaten[..., None]
+            beaten = np.fmax(CHANCE, resamples.aucs(others, self.z))
+            return resamples.aucs(s, self.z)[:, None] - beaten[..., None]
 
-        def replicates(version: tuple[np.ndarray, np.ndarray], drawn: ClusterDraws) -> np.ndarray:
-            return gain(version, drawn)[1:]
+        def replicates(version: tuple[np.ndarray, np.ndarray], resamples: Resamples) -> np.ndarray:
+            return gain(version, resamples)[1:]
 
-        value = gain(versions[0], replace(self.drawn, weights=self.drawn.weights[:0]))[0]
-        return bands.widened(value, replicates, versions, self.drawn, self.learned_from)[0]
+        value = gain(versions[0], replace(self.resamples, weights=self.resamples.weights[:0]))[0]
+        return bands.widened(value, replicates, versions, self.resamples, self.learned_from)[0]
 
 
 def applying(position: str, texts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -94,14 +94,14 @@ def by_layer(of: Predictions, level: float) -> dict[str, np.ndarray]:
         `floor_auc` (at least .5), with `gain_low`, `gain_high`. Without floors, these last five are
         blank.
     """
-    columns = Estimate.of_draws(of.aucs(), level).columns("probe_auc", "auc")
+    columns = Estimate.of_resamples(of.aucs(), level).columns("probe_auc", "auc")
     columns["predicts"] = columns["auc_low"] > LEAST_AUC
     layers = np.arange(of.s.shape[1])
     if not of.texts:
         blank = np.full(len(layers), np.nan)
         columns |= Estimate(blank, low=blank, high=blank).columns("gain")
         return columns | {"floor": np.full(len(layers), "", dtype=object), "floor_auc": blank}
-    gain = Estimate.of_draws(of.gains(), level)
+    gain = Estimate.of_resamples(of.gains(), level)
     hardest = gain.low.argmin(0)
     floor_auc = np.array([intervals.auc(one[0], of.z) for one in of.texts.values()])
     columns |= {name: one[hardest, layers] for name, one in gain.columns("gain").items()}
@@ -124,9 +124,9 @@ def over_model(name: str) -> str:
 
 
 def margin(gains: np.ndarray, names: Sequence[str], of: Predictions, level: float) -> Gain:
-    """Return the gain with the smallest ratio to its standard error. `gains` [1 + draws, names]."""
+    """Return the gain that is smallest in standard errors. `gains` [1 + resamples, names]."""
     error = np.fmax(gains[1:].std(0), 1e-9)  # a gain that never varies counts as certain
     least = int(np.nan_to_num(gains[0] / error, nan=-np.inf).argmin())
-    n, clusters = len(of.z), of.drawn.weights.shape[1]
+    n, clusters = len(of.z), of.resamples.weights.shape[1]
     value = gains[0, least], error[least]
     return Gain(Estimate.by_t(*value, max(1, clusters - 1), level), names[least], n, clusters)

@@ -32,7 +32,7 @@ def cell(n: int = 120, layers: int = 1, **moved: float) -> tuple[Scores, pd.Data
 
 
 def made(scores: Scores, answers: pd.DataFrame) -> pd.DataFrame:
-    return analysis.table(controls.contrasts, scores, answers, draws=100).set_index("quantity")
+    return analysis.cell_table(controls.contrasts, scores, answers, draws=100).set_index("quantity")
 
 
 def test_the_knockout_is_set_against_random_tokens_sample_by_sample() -> None:

@@ -53,7 +53,7 @@ def at(table: pd.DataFrame, **where: Any) -> pd.Series:
 
 
 def made() -> pd.DataFrame:
-    return analysis.table(curve.curve, scores(), answers())
+    return analysis.cell_table(curve.curve, scores(), answers())
 
 
 def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
@@ -112,7 +112,7 @@ def cell(n: int) -> tuple[Scores, pd.DataFrame]:
 
 def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
     measured, table = cell(60)
-    found = analysis.table(curve.curve, measured, table, draws=200, seed=4)
+    found = analysis.cell_table(curve.curve, measured, table, draws=200, seed=4)
     found = at(found, condition="knockout", anchor="Q", layer=0)
     s = (measured.probes[key][0, 0] for key in ("mlp/final/clean/0", "mlp/final/knockout/0"))
     clean, knockout = (1 / (1 + np.exp(-of.astype(np.float64))) for of in s)
@@ -132,7 +132,7 @@ def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
     measured, table = cell(60)
     linked = table.assign(subject=[f"s{i // 2 % 9}" for i in range(60)])
     for given, min_n, thin in ((table, 20, False), (table, 21, True), (linked, 20, True)):
-        found = analysis.table(curve.curve, measured, given, draws=20, min_n=min_n)
+        found = analysis.cell_table(curve.curve, measured, given, draws=20, min_n=min_n)
         assert at(found, condition="knockout", anchor="Q", layer=0)["thin"] == thin
 
 
@@ -146,12 +146,12 @@ def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
 )
 def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message: str) -> None:
     with pytest.raises(AnchorscopeError, match=message):
-        analysis.table(curve.curve, scores(), spoil(answers()))
+        analysis.cell_table(curve.curve, scores(), spoil(answers()))
 
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
     # a, b and d have a complete control. Knockout flips a and d at layer 0; random a, then b.
-    table, paired = made(), analysis.table(controls.contrasts, scores(), answers())
+    table, paired = made(), analysis.cell_table(controls.contrasts, scores(), answers())
     same = at(paired, contrast="knockout-random", quantity="share", layer=0)
     for condition, share, column in (("knockout", 2 / 3, "under"), ("random", 1 / 3, "beside")):
         row = at(table, condition=condition, anchor="all", layer=0)
@@ -159,7 +159,7 @@ def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> Non
         assert row["n_paired"] == 3 < row["n"] == 4
         assert 100 * row["flip_share"] == pytest.approx(same[column])
     bare = without(scores(), "random")
-    alone = analysis.table(curve.curve, bare, answers().drop(columns="random_complete"))
+    alone = analysis.cell_table(curve.curve, bare, answers().drop(columns="random_complete"))
     assert at(alone, condition="knockout", anchor="all", layer=0)["n_paired"] == 4
 
 
@@ -172,7 +172,7 @@ BEHIND = {
 
 
 def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass() -> None:
-    table = analysis.table(curve.curve, scores(**BEHIND), answers())
+    table = analysis.cell_table(curve.curve, scores(**BEHIND), answers())
     for anchor, n, points in (("Q", 1, -40), ("A", 1, 10), ("all", 2, -15)):
         row = at(table, condition="crossed-knockout", anchor=anchor, layer=0)
         assert (row["n"], row["share"]) == (n, n / 4)
@@ -182,7 +182,7 @@ def test_a_cut_behind_another_prompt_is_compared_with_that_prompts_uncut_pass() 
 def test_shares_and_accuracies_are_of_all_answers_that_the_samples_stand_for() -> None:
     # 18 wrong answers and 2 right ones
     chosen = replace(scores(), stands_for=np.array([9.0, 1.0, 1.0, 9.0]))
-    table = analysis.table(curve.curve, chosen, answers())
+    table = analysis.cell_table(curve.curve, chosen, answers())
     plain = made()
     by_anchor = {x: at(table, condition="knockout", anchor=x, layer=0) for x in ("Q", "A", "all")}
     shares = {"Q": (18 / 20, 0.0), "A": (2 / 20, 1.0), "all": (1.0, 2 / 20)}

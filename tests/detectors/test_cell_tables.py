@@ -15,7 +15,7 @@ from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, 
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.registry import METHODS, VIEWS
 from anchorscope.figures.fit import as_svg
-from anchorscope.pairs import table as crossing
+from anchorscope.pairs import crossing
 from anchorscope.statements import say
 from anchorscope.statistics.analysis import analyses
 from anchorscope.statistics.intervals import auc

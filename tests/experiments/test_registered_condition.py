@@ -105,7 +105,7 @@ def test_a_made_up_condition_has_all_that_follows_from_its_role_and_control(
     assert f"{READOUT}/first/0" in scores.probes and f"{READOUT}/first-random/1" in scores.probes
 
     made = {
-        made.__name__: analysis.table(made, scores, measured, draws=20)
+        made.__name__: analysis.cell_table(made, scores, measured, draws=20)
         for made in (curve.curve, controls.contrasts)
     }
     curves, paired = made["curve"], made["contrasts"]

@@ -218,7 +218,7 @@ def test_a_saved_hybrid_whose_config_holds_an_infinite_number_is_loaded(tmp_path
 @pytest.mark.parametrize("family", ["smollm3", "qwen3_5_text", "bloom"])
 def test_the_docs_table_says_what_is_found(family: str) -> None:
     page = tried_families.rows_of(tried_families.PAGE.read_text(encoding="utf-8"))
-    made = tried_families.table([tried_families.tried(family)])
+    made = tried_families.markdown([tried_families.tried(family)])
     (line,) = tried_families.rows_of(tried_families.START + made).values()
     said, found = (one.split("|")[2:-2] or one.split("|") for one in (page[family], line))
     assert said == found

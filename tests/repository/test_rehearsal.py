@@ -283,7 +283,7 @@ def test_the_table_says_what_became_of_the_rows(
     (cell,) = found = [*tried_tokenizers.cells(tmp_path, {"nq": dataset}, tried)]
     assert (cell["asked"], cell["found"], cell["lost"], cell["dropped"]) == (12, 12, 0, {})
     assert cell["closing"] == ["\n\n"] and cell["anchor"] > 0 and cell["rest"] > 0
-    table = tried_tokenizers.table(found)
+    table = tried_tokenizers.markdown(found)
     assert r'llama-3, few_shot | `"\n\n"` | ' in table and "nq | 12 | 0 | 0 | 1.000 | 0 | " in table
     assert "nq | asked words 12, " in table
 
@@ -293,7 +293,7 @@ def test_numbers_that_differ_between_tokenizers_are_a_range_and_bars_are_escaped
     cell = dict.fromkeys(counted, 0) | {"closing": ["<|im_end|>"], "rules": {}, "dropped": {}}
     cell |= {"style": "chat", "dataset": "nq", "asked": 1000, "found": 1000}
     every = [cell | {"tokenizer": name, "rebuilt": n} for name, n in (("a", 17), ("b", 1600))]
-    table = tried_tokenizers.table(every)
+    table = tried_tokenizers.markdown(every)
     assert "nq | 1,000 | 0 | 0 | 1.000 | 0 | 17–1,600 | 0 | none" in table
     assert r'`"<\|im_end\|>"`' in table
 

@@ -63,7 +63,7 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew() -
     ratio = np.maximum(1, np.std(moved, axis=0) / np.std(fixed, axis=0))
     assert ratio[0] > 1.1
     narrow, wide = (
-        analysis.table(curve, one, answers(), draws=100).query(
+        analysis.cell_table(curve, one, answers(), draws=100).query(
             f"condition == 'knockout' and anchor == 'Q' and layer == {layer}"
         )
         for one in (interval_coverage.fixed(found), found)
@@ -83,7 +83,7 @@ def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shar
     assert bands.inflation(gone, np.array([[50.0], [0.0], [4.0]])) == pytest.approx([2])
     rounding = np.array([[-21.0], [-21.0 * (1 + 1e-16)], [np.nextafter(-21.0, 0)]])
     assert bands.inflation(rounding, np.array([[-20.0], [-25.0], [3.0]])) == 1.0
-    wide = analysis.table(curve, refitted(shift=5.0), answers(), draws=100)
+    wide = analysis.cell_table(curve, refitted(shift=5.0), answers(), draws=100)
     shares = wide[["share_ci_low", "share_ci_high", "flip_low", "flip_high"]]
     assert shares.min(axis=None) == 0 and shares.max(axis=None) == 1
 

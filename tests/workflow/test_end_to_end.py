@@ -10,7 +10,7 @@ import pytest
 from workflow import Workspace
 
 from anchorscope.claims import CLAIMS, keys
-from anchorscope.pairs import table as crossing
+from anchorscope.pairs import crossing
 from anchorscope.passes import activations, interventions
 from anchorscope.statistics.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet

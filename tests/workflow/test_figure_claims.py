@@ -6,7 +6,7 @@ from figure_tables import DATASETS, MODELS
 from verdicts import tables_of
 
 from anchorscope.cell import tables
-from anchorscope.pairs.table import CORRECTED
+from anchorscope.pairs.crossing import CORRECTED
 
 NAMES = {
     "curve": "",

@@ -24,7 +24,7 @@ import torch
 
 from anchorscope.curve.controls import contrasts
 from anchorscope.curve.curve import curve
-from anchorscope.pairs import table as crossing
+from anchorscope.pairs import crossing
 from anchorscope.probes import fitting, scoring
 from anchorscope.probes.fitting import ProbeSettings
 from anchorscope.statistics import analysis
@@ -105,12 +105,12 @@ def bands(n: int, seed: int, probe: dict[str, Any], times: int = 1000) -> pd.Dat
     for name, scores in (("fixed", fixed(scored)), ("refitted", scored)):
         given: dict[str, Any] = {"draws": times, "seed": seed}
         cut = {key: s for key, s in scores.probes.items() if "/random/" not in key}
-        found = analysis.table(curve, replace(scores, probes=cut), answers, **given)
+        found = analysis.cell_table(curve, replace(scores, probes=cut), answers, **given)
         rows = found.set_index("anchor")
         for quantity, (anchor, column, ends) in CURVE.items():
             values = rows.loc[anchor, [column, f"{ends}_low", f"{ends}_high"]]
             records.append((quantity, name, *values))
-        paired = analysis.table(contrasts, scores, answers, **given).set_index("quantity")
+        paired = analysis.cell_table(contrasts, scores, answers, **given).set_index("quantity")
         for quantity, column in CONTRASTS.items():
             records.append((quantity, name, *paired.loc[column, ENDS]))
     return pd.DataFrame(records, columns=COLUMNS)
@@ -159,7 +159,7 @@ def pairs(n: int, seed: int, probe: dict[str, Any]) -> pd.DataFrame:
     scored = _scored(learned, states, probe)
     records = []
     for name, scores in (("fixed", fixed(scored)), ("refitted", scored)):
-        table = analysis.table(
+        table = analysis.cell_table(
             lambda one: crossing.tables(one)["crossing"], scores, answers, draws=2
         )
         rows = table.set_index("quantity")

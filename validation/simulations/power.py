@@ -118,13 +118,13 @@ def evidence(
     fold, number = design.fold, np.arange(len(design.z))
     s = fitting.out_of_fold(probes, x, fold)[layer[fold], number]
     anew = fitting.refit(x[used], design, probes.c[used], weights)
-    of_draws = fitting.out_of_fold(anew, x[used], design.of_draws(len(weights)))
+    refitted = fitting.out_of_fold(anew, x[used], design.of_refits(len(weights)))
     return strength.Predictions(
-        np.stack([s, *of_draws[place.ravel()[fold], :, number].T])[:, None],
+        np.stack([s, *refitted[place.ravel()[fold], :, number].T])[:, None],
         {"text": floors.learn(texts @ texts.T, design, weights)},
         design.z,
         samples.bootstrap(answers, draws, seed),
-        intervals.ClusterDraws(number, weights.astype(np.float64)),
+        intervals.Resamples(number, weights.astype(np.float64)),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.curve import curve
-from anchorscope.statistics.analysis import table
+from anchorscope.statistics.analysis import cell_table
 from anchorscope.statistics.scores import Scores
 
 PROBES = {"weak": (0.4, 0.94), "fair": (0.8, 1.11), "good": (1.5, 1.36), "sure": (4.6, 1.66)}
@@ -44,7 +44,7 @@ def simulate(probe: str, noise: str, n: int, seed: int) -> tuple[Scores, pd.Data
 
 def selection(probe: str, noise: str, n: int, seed: int = 0) -> dict[str, float]:
     """Return the share of flips, the probe's AUC, and ΔP of Q, A and their difference."""
-    points = table(curve.curve, *simulate(probe, noise, n, seed), draws=2).set_index("anchor")
+    points = cell_table(curve.curve, *simulate(probe, noise, n, seed), draws=2).set_index("anchor")
     q, a = points.loc[["Q", "A"], "delta_p"]
     return {**points.loc["Q", ["share", "probe_auc"]], "Q": q, "A": a, "Q - A": q - a}
 

@@ -28,7 +28,7 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
             for anchor, members in anchored(flip).items()
         ]
 
-    return analysis.table(tuple(COLUMNS), groups)
+    return analysis.by_group(tuple(COLUMNS), groups)
 
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:

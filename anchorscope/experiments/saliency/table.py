@@ -59,7 +59,7 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     rows["predicts"] = bool(analysis.strength["predicts"][grouped.layer])
     of_both = (rows["anchor"] == "all") & rows["auc"].notna()
     rows.loc[of_both, "thin"] |= intervals.thin_class(
-        grouped.flips.astype(np.int64), flow.counted, analysis.drawn, analysis
+        grouped.flips.astype(np.int64), flow.counted, analysis.resamples, analysis
     )
     rows["loss"] = next(iter(measured.rows["loss"].dropna()), None)
     return rows.assign(headline=rows["layer"] == grouped.layer)
@@ -104,7 +104,7 @@ def _rows(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
             _group(named, flow, *(np.broadcast_to(some, shape) for some in (members, counted)))
         )
     readout = replace(analysis.readout, clean=analysis.readout.clean[: shape[1]])
-    return replace(analysis, readout=readout).table(COLUMNS, lambda _: groups)
+    return replace(analysis, readout=readout).by_group(COLUMNS, lambda _: groups)
 
 
 def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray) -> Group:
@@ -120,13 +120,13 @@ def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray)
 def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndarray) -> Columns:
     """Compute the AUCs of the flows `exact` and `random` for predicting `positive`, bool [n]."""
     exact, random = (
-        analysis.drawn.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
+        analysis.resamples.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
         for of in (flow.exact, flow.random)
     )
     return {
-        **Estimate.of_draws(exact, analysis.level).columns("auc"),
-        **Estimate.of_draws(random, analysis.level).columns("random_auc"),
-        **Estimate.of_draws(exact - random, analysis.level).columns("auc_contrast"),
+        **Estimate.of_resamples(exact, analysis.level).columns("auc"),
+        **Estimate.of_resamples(random, analysis.level).columns("random_auc"),
+        **Estimate.of_resamples(exact - random, analysis.level).columns("auc_contrast"),
     }
 
 
@@ -159,7 +159,7 @@ def _densities(grouped: Grouped, flow: Flow) -> Iterator[pd.DataFrame]:
         counted = members & flow.counted
         if counted.sum() < 2:
             continue
-        clusters = grouped.analysis.drawn.clusters_in(counted)
+        clusters = grouped.analysis.resamples.clusters_in(counted)
         thin = intervals.thin(counted.sum(), clusters, grouped.analysis)
         columns = BLANK | grouped.analysis.readout.key | {"part": "density", "anchor": anchor}
         columns |= {"layer": grouped.layer, "n": members.sum(), "n_paired": counted.sum()}

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from anchorscope.experiments import pairs
+from anchorscope.experiments import by_arm
+from anchorscope.experiments.by_arm import Arm
 from anchorscope.experiments.measured import MeasuredRows
-from anchorscope.experiments.pairs import Arm
 from anchorscope.experiments.windows import COLUMNS, CONTROLS, WINDOWS
 from anchorscope.statistics.analysis import Analysis
 
@@ -15,7 +15,7 @@ LAYERS = ("first", "last", "centre")
 def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return a row for each window, layer, label and anchor, with flips and ΔP."""
     columns = ["arm", *(name for name in COLUMNS if name not in ("window", *LAYERS))]
-    rows = pairs.table(analysis, columns, arms(measured))
+    rows = by_arm.table(analysis, columns, arms(measured))
     rows = rows.rename(columns={"arm": "window"}).astype({"window": int})
     layers = measured.rows.drop_duplicates("condition").set_index("condition")
     numbers = {one.name: number for number, one in enumerate(WINDOWS)}
@@ -26,13 +26,13 @@ def table(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
 
 def per_sample(analysis: Analysis, measured: MeasuredRows) -> pd.DataFrame:
     """Return whether each sample flips at the headline layer, under each window."""
-    return pairs.per_sample(analysis, arms(measured))
+    return by_arm.per_sample(analysis, arms(measured))
 
 
 def arms(measured: MeasuredRows) -> dict[str, Arm]:
     """Map the number of each measured window to its arm."""
     return {
-        str(number): pairs.against_control(measured, one.name, control.name)
+        str(number): by_arm.against_control(measured, one.name, control.name)
         for number, (one, control) in enumerate(zip(WINDOWS, CONTROLS, strict=True))
         if one.name in measured.conditions
     }

@@ -11,7 +11,7 @@ from handmade import FLOORS, joined, scores_of
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.claims.claim import NOT_MEASURED, TOO_FEW
-from anchorscope.pairs import table
+from anchorscope.pairs import crossing
 from anchorscope.passes import interventions
 from anchorscope.passes.interventions import REGISTRY, Intervention
 from anchorscope.statistics import analysis
@@ -84,7 +84,7 @@ def analysed(
 
 
 def tables(scores: Scores, given: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    return table.tables(analysed(scores, given))
+    return crossing.tables(analysed(scores, given))
 
 
 def judged(made: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -128,10 +128,10 @@ def test_a_reader_of_truth_and_a_reader_of_own_answers_compare_each_in_its_own_w
 
 
 def test_p_of_a_swap_share_is_that_of_more_than_one_half() -> None:
-    crossing = tables(*planted(truth=1.0, question=1.0, answer=1.0))["crossing"]
-    rows = crossing[crossing["quantity"].str.fullmatch("share_(right|wrong|gold)(_[a-z]+)?")]
+    found = tables(*planted(truth=1.0, question=1.0, answer=1.0))["crossing"]
+    rows = found[found["quantity"].str.fullmatch("share_(right|wrong|gold)(_[a-z]+)?")]
     assert len(rows) and ((rows["p"] < 0.05) == (rows["ci_low"] > 0.5)).all()
-    other = crossing[crossing["quantity"] == "gold_wrong_share"]
+    other = found[found["quantity"] == "gold_wrong_share"]
     assert ((other["p"] < 0.05) == (other["ci_low"] > 0)).all()
 
 
@@ -160,19 +160,19 @@ def test_the_answer_adds_what_the_probe_at_the_prompts_end_does_not_know() -> No
             for some, name in ((scores, "mlp/final"), (before, "mlp/prompt_end"))
         ]
         one, other = analysis.analyses(joined(*both), given, draws=200)
-        row = judged(table.tables(one)).loc["answer_adds"]
+        row = judged(crossing.tables(one)).loc["answer_adds"]
         expected = auc(one.readout.own, z) - auc(other.readout.own, z)
         assert row["estimate"] == pytest.approx(expected)
         assert (row["verdict"], row["ci_low"] > 0) == (verdict, verdict == "yes")
-        told = judged(table.tables(other))
+        told = judged(crossing.tables(other))
         assert (told["verdict"].drop("signal") == "by design").all()
 
 
 def test_the_table_has_a_row_for_each_quantity_and_layer() -> None:
     scores, given = planted(truth=1.0, own=0.5, answer=1.0)
-    crossing = tables(scores, given)["crossing"]
-    layers = crossing.groupby("quantity")["layer"].agg(list)
-    for name, words in table.QUANTITIES.items():
+    found = tables(scores, given)["crossing"]
+    layers = found.groupby("quantity")["layer"].agg(list)
+    for name, words in crossing.QUANTITIES.items():
         pattern = re.sub("<.*?>", "[a-z]+", name)
         of_name = [at for quantity, at in layers.items() if re.fullmatch(pattern, quantity)]
         at_headline = "headline layer" in words or "likewise" in words
@@ -240,7 +240,7 @@ def test_each_pair_is_judged_at_the_layer_that_its_own_fold_chose() -> None:
     one = analysed(scores, given, inner_auc=0.6 + 0.3 * (layer == np.arange(3)[:, None]))
     assert one.readout.layer_of_fold.tolist() == layer.tolist() and one.readout.headline == 1
     at_own = {name: s[layer[FOLD], np.arange(N)] for name, s in scores.items()}
-    found, expected = table.tables(one)["claims"], tables(at_own, given)["claims"]
+    found, expected = crossing.tables(one)["claims"], tables(at_own, given)["claims"]
     assert (found["layer"] == 1).all()
     pd.testing.assert_frame_equal(found.drop(columns="layer"), expected.drop(columns="layer"))
 
@@ -284,7 +284,7 @@ def test_without_pairs_there_are_no_rows_of_crossing_and_only_the_signal_is_judg
     scores, given = planted(truth=1.0)
     alone = {name: scores[name] for name in ("clean", "knockout", "rest")}
     made = tables(alone, given.assign(crossed_partner=None))
-    assert made["crossing"].empty and list(made["crossing"]) == list(table.CROSSING)
+    assert made["crossing"].empty and list(made["crossing"]) == list(crossing.CROSSING)
     found = judged(made)
     assert found.loc["signal", "verdict"] == "yes"
     assert (found["verdict"].drop("signal") == NOT_MEASURED).all()
@@ -318,7 +318,7 @@ def test_the_signal_is_judged_against_what_is_hardest_to_beat_and_names_it(
     told: float, verdict: str, reason: str
 ) -> None:
     one = analysed(*planted(question=0.8, noise=0.5), draws=200, floors=known(told))
-    row = judged(table.tables(one)).loc["signal"]
+    row = judged(crossing.tables(one)).loc["signal"]
     gain = one.over_text.estimate
     assert (row["verdict"], row["reason"]) == (verdict, reason)
     assert row["p"] == gain.p and row["estimate"] == gain.value
@@ -327,7 +327,7 @@ def test_the_signal_is_judged_against_what_is_hardest_to_beat_and_names_it(
 
 def test_without_refits_each_claim_is_judged_by_fixed_probes() -> None:
     scores, given = planted(truth=1.0, answer=1.0, kept=0.6)
-    found = judged(table.tables(analysed(scores, given, floors=known(0.0))))
+    found = judged(crossing.tables(analysed(scores, given, floors=known(0.0))))
     assert found["verdict"].tolist() == ["yes", NOT_MEASURED, "yes", "no", "yes"]
 
 
@@ -352,7 +352,7 @@ def test_the_p_of_a_figures_cells_are_corrected_claim_by_claim_and_read_out_by_r
     here = cells(through_eq=[0.02, 0.03, 0.04], answer_adds=[0.001, np.nan, 0.03])
     here["reason"] = ["right answers", np.nan, "", "", "few", "why"]
     other = cells(through_eq=[0.04, np.nan, np.nan]).assign(position="last_answer")
-    found = table.corrected(pd.concat([here, other], ignore_index=True), 0.95)
+    found = crossing.corrected(pd.concat([here, other], ignore_index=True), 0.95)
     assert found["p"].tolist() == pytest.approx(
         [0.06, 0.06, 0.06, 0.002, np.nan, 0.03, 0.04, np.nan, np.nan], nan_ok=True
     )
@@ -365,10 +365,10 @@ def test_the_p_of_a_figures_cells_are_corrected_claim_by_claim_and_read_out_by_r
 
 
 def test_the_signal_of_a_figures_cells_is_what_its_claims_say() -> None:
-    found = table.corrected(cells(signal=[0.001, 0.03, 0.04], answer_adds=[0.9, 0.9, 0.9]), 0.95)
+    found = crossing.corrected(cells(signal=[0.001, 0.03, 0.04], answer_adds=[0.9, 0.9, 0.9]), 0.95)
     curve = pd.DataFrame({"model": [*"cabba"], "dataset": "d", "site": "mlp", "position": "final"})
     curve["cell_signal"] = True
-    told = table.with_signal(curve, found)
+    told = crossing.with_signal(curve, found)
     assert found["verdict"][:3].tolist() == ["yes", "no", "no"]
     assert told["cell_signal"].tolist() == [False, True, False, False, True]
     others = ["model", "dataset", "site", "position"]

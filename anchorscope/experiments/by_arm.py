@@ -68,7 +68,7 @@ def table(
             "predicts": predicts,
         }
         groups.append(_group(key, arm, members[None]))
-    return analysis.table(columns, lambda _: groups)
+    return analysis.by_group(columns, lambda _: groups)
 
 
 def _group(key: dict[str, object], arm: Arm, members: np.ndarray) -> Group:
