@@ -24,7 +24,7 @@ from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes import activations
 from anchorscope.passes.planning import conditions_of
-from anchorscope.probes import fitting, floors, scoring
+from anchorscope.probes import fitting, scoring
 from anchorscope.storage.counts import Counts, in_words
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.progress import shown
@@ -217,19 +217,18 @@ def _measured(
         activations.write(folder, loaded, plan, chosen.readouts)
         answers = activations.measured(answered, folder)
         design = fitting.design(answers, probe)
-        weights = scoring.refit_weights(answers, design)
         states = partial(activations.read, folder)
         passes = conditions_of(chosen.conditions.model_dump())
         measured = activations.readouts(folder, chosen.readouts)
-        of_cell = scoring.Scoring(states, design, weights, measured, passes, loaded.device)
-        scores = of_cell.run()
+        scores, fitted = scoring.score_cell(
+            states, answers, design, measured, passes, loaded.device
+        )
         origin = Origin.of(loaded, style, arounds_of(prompted, answers), chosen.prompting)
-        fitted = of_cell.fitted if chosen.probe.scoring == "calibrated" else {}
+        exported = fitted if chosen.probe.scoring == "calibrated" else {}
         detectors = {
             name: export(one, name, answers, states(name, "clean", 0)[1], origin)
-            for name, one in fitted.items()
+            for name, one in exported.items()
         }
-    scores.floors.update(floors.floors(answers, design, weights))
     made = tables.of_main_run(
         scores, answers, bootstrap=chosen.bootstrap.model_dump(), seed=chosen.seed
     )

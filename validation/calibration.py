@@ -71,7 +71,7 @@ def cell(
     Raises:
         AnchorscopeError: The tables have different samples.
     """
-    answers = scores.of(answers)
+    answers = scores.matching(answers)
     facts = _known(answers, truth, scores)
     planned = dict.fromkeys(kind.name for kind in world.KINDS)
     present = [kind for kind in (*planned, UNSEEN) if kind in set(facts["kind"])]

@@ -112,7 +112,7 @@ def of_knockout(scores: Scores, answers: pd.DataFrame) -> pd.DataFrame:
     The layer is the headline layer of each read-out. The control is the mean over the draws of
     random tokens. `answers` has only measured answers.
     """
-    ordered, frames = scores.of(answers), []
+    ordered, frames = scores.matching(answers), []
     for readout in map(scores.readout, scores.readouts):
         counted = control_is_complete(readout, ordered, KNOCKOUT)
         columns = {"id": ordered["id"], **readout.key, "layer": readout.headline}

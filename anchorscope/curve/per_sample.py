@@ -39,7 +39,7 @@ def per_sample(
     Raises:
         AnchorscopeError: Scores and answers have different samples, or a read-out was not measured.
     """
-    measured, chosen = scores.of(answers), scores.readouts if readouts is None else readouts
+    measured, chosen = scores.matching(answers), scores.readouts if readouts is None else readouts
     return stacked([_of_readout(scores.readout(name), measured) for name in chosen], COLUMNS)
 
 

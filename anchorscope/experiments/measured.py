@@ -21,7 +21,7 @@ class MeasuredRows:
     """The rows that an experiment measured at one read-out, as arrays."""
 
     rows: pd.DataFrame  # see `COLUMNS`
-    answers: pd.DataFrame  # the samples, see `Scores.of`
+    answers: pd.DataFrame  # the samples, see `Scores.matching`
 
     @cached_property
     def ids(self) -> pd.Index:

@@ -31,7 +31,7 @@ class Swapped:
     """Pairs of samples that are each other's partners, with the same label and outer fold."""
 
     readout: Readout
-    answers: pd.DataFrame  # the samples, see `Scores.of`
+    answers: pd.DataFrame  # the samples, see `Scores.matching`
     subjects: np.ndarray  # id of each sample's subject or, if unknown, question, int64 [n]
     refits: Sequence[Readout]  # the read-out as scored by each refit of the probes
     members: np.ndarray  # indices of the two samples of each pair, int64 [2, pairs]

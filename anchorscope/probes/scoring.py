@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from anchorscope.passes.features import Features, Selection, blocks
-from anchorscope.probes import fitting
+from anchorscope.probes import fitting, floors
 from anchorscope.probes.fitting import Design, Fitted, out_of_fold
 from anchorscope.statistics.intervals import auc
 from anchorscope.statistics.samples import bootstrap
@@ -144,6 +144,37 @@ def _joined(parts: Sequence[_Fits]) -> _Fits:
     again = [part.again for part in parts if part.again is not None]
     clean = fitting.join([part.clean for part in parts])
     return _Fits(clean, fitting.join(again) if again else None)
+
+
+def score_cell(
+    states: States,
+    answers: pd.DataFrame,
+    design: Design,
+    readouts: Sequence[str],
+    conditions: Sequence[Condition],
+    device: str | torch.device = "cpu",
+) -> tuple[Scores, dict[str, Fitted]]:
+    """Score the samples of a cell by probes and text models, as fitted and refitted.
+
+    Args:
+        states: Hidden states, see `States`.
+        answers: The samples of the design, with the texts that `floors.floors` reads.
+        design: The folds of the samples.
+        readouts: Names such as `mlp/final`.
+        conditions: Conditions to score in addition to the clean pass.
+        device: Where probes are fitted.
+
+    Returns:
+        The scores, and the probes as fitted by read-out.
+
+    Raises:
+        AnchorscopeError: A probe cannot be fitted, or a score is not finite.
+    """
+    weights = refit_weights(answers, design)
+    scoring = Scoring(states, design, weights, readouts, conditions, device)
+    scores = scoring.run()
+    scores.floors.update(floors.floors(answers, design, weights))
+    return scores, scoring.fitted
 
 
 def refit_weights(answers: pd.DataFrame, design: Design) -> np.ndarray:

@@ -32,9 +32,8 @@ def of_cell(config: Config, summary: Summary, *, cap: int) -> list[dict[Any, Any
     answers = read_parquet(f"{config.root}/answers/{answering}/{dataset}.parquet")
     prompts = read_parquet(f"{config.root}/prompts/{answering}/{dataset}.parquet").set_index("id")
     scores = Scores.read(f"{config.root}/scores/{model}/{dataset}.safetensors")
-    table = per_sample(scores, answers, [summary["readout"]])[
-        ["id", "label", "group", "p", "delta_p"]
-    ]
+    table = per_sample(scores, answers, [summary["readout"]])
+    table = table[["id", "label", "group", "p", "delta_p"]]
     predicted = np.where(table["p"] > 0.5, 1, -1)  # ΔP is about the class that is predicted clean
     table["p_knockout"] = table["p"] + predicted * table["delta_p"] / 100
     table = table.assign(model=model, dataset=dataset, predicts=summary["layer_predicts"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.readouts import before_answer
 from anchorscope.statistics import bands, intervals, samples, strength
 from anchorscope.statistics.bands import Means
 from anchorscope.statistics.intervals import Estimate, Resamples
@@ -41,7 +42,7 @@ class Analysis:
     """One read-out of a cell, and the settings of its intervals."""
 
     readout: Readout
-    answers: pd.DataFrame  # the samples, see `Scores.of`
+    answers: pd.DataFrame  # the samples, see `Scores.matching`
     resamples: Resamples
     scores: Scores  # of all read-outs of the cell
     level: float = 0.95  # level of the intervals
@@ -89,22 +90,17 @@ class Analysis:
         both = [self.versions(one) for one in (self.readout, before)]
         ours, theirs = (np.stack([one.own for one in of]) for of in both)
         of = Predictions(
-            ours[:, None], {before.name: theirs}, self.z, self.resamples, self.learned_from
+            ours[:, None], {before.name: theirs}, self.z, self.resamples, self.scores.learned_from
         )
         return strength.margin(of.gains()[..., 0], [PROMPT_END], of, self.level)
 
     @cached_property
     def before(self) -> Readout | None:
         """The read-out of the same site at the prompt's end, if it is another and was measured."""
-        name = f"{self.readout.site}/prompt_end"
+        name = before_answer(self.readout.name)
         if name == self.readout.name or name not in self.scores.readouts:
             return None
         return self.scores.readout(name)
-
-    @property
-    def learned_from(self) -> Resamples | None:
-        """The resamples that probes were refitted to; None if there are none."""
-        return self.scores.learned_from
 
     def versions(self, readout: Readout, conditions: Collection[str] = ()) -> list[Readout]:
         """Return the read-out, then a copy for each refit, see `Scores.refits`."""
@@ -117,7 +113,7 @@ class Analysis:
             strength.applying(self.readout.position, self.scores.floors),
             self.z,
             self.resamples,
-            self.learned_from,
+            self.scores.learned_from,
         )
 
     def by_group(
@@ -178,7 +174,7 @@ class Analysis:
                 Means.replicates,
                 [one.quantities[name] for one in versions],
                 self.resamples,
-                self.learned_from,
+                self.scores.learned_from,
             )
         return values, factors
 
@@ -195,7 +191,7 @@ def analyses(
     Raises:
         AnchorscopeError: Scores and answers have different samples.
     """
-    measured = scores.of(answers)
+    measured = scores.matching(answers)
     resamples = samples.bootstrap(measured, draws, seed)
     for name in scores.readouts:
         yield Analysis(scores.readout(name), measured, resamples, scores, **settings)

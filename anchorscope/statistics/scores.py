@@ -139,10 +139,10 @@ class Scores:
             shuffled=shuffled,
         )
 
-    def of(self, answers: pd.DataFrame) -> pd.DataFrame:
-        """Return the answers of the samples, a row per sample in their order.
+    def matching(self, answers: pd.DataFrame) -> pd.DataFrame:
+        """Return the answers that have scores, in the order of the scores.
 
-        Answers without scores are left out. `stands_for` is that of the scores.
+        The column `stands_for` comes from the scores, because stored answers lack it.
 
         Raises:
             AnchorscopeError: A sample has no answer, or two.
@@ -168,7 +168,7 @@ class Scores:
                 yield null.assign(p=np.float32("nan"))
 
     def _table(self, named: dict[str, object], s: np.ndarray, z: np.ndarray) -> pd.DataFrame:
-        """Return the table of the scores `s` [layers, n]; `z` are the labels of their probes."""
+        """Return the table of the scores `s` [layers, n], by probes fitted to the labels `z`."""
         rows, layers = np.flatnonzero(~np.isnan(s[0])), len(s)
         fold, s = self.fold[rows], s[:, rows]
         columns = named | {
@@ -212,7 +212,7 @@ class Scores:
 
 
 PER_SAMPLE = ("z", "fold", "stands_for", "weights")
-"""Arrays of `Scores` that every file of scores has."""
+"""Arrays in every file of scores; the last axis of each holds the samples."""
 KINDS = ("probes", "inner_auc", "floors", "shuffled")
 """Dicts of arrays in `Scores`."""
 

@@ -91,14 +91,12 @@ def write_scores(
     """
     from anchorscope.passes.activations import read
     from anchorscope.passes.planning import conditions_of
-    from anchorscope.probes import fitting, floors, scoring, stored
+    from anchorscope.probes import fitting, scoring, stored
 
-    design = fitting.design(answers, probe)
-    weights, passes = scoring.refit_weights(answers, design), conditions_of(conditions)
-    of_cell = scoring.Scoring(partial(read, folder), design, weights, readouts, passes, device)
-    scores = of_cell.run()
-    scores.floors.update(floors.floors(answers, design, weights))
+    design, passes = fitting.design(answers, probe), conditions_of(conditions)
+    states = partial(read, folder)
+    scores, fitted = scoring.score_cell(states, answers, design, readouts, passes, device)
     scores.write(written.scores)
     write_parquet_parts(scores.tables(), written.table)
-    stored.write(written.probes, stored.Stored.of(design, of_cell.fitted))
+    stored.write(written.probes, stored.Stored.of(design, fitted))
     return design

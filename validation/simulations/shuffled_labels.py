@@ -22,7 +22,7 @@ from anchorscope.claims import keys
 from anchorscope.config.settings import Bootstrap
 from anchorscope.passes import activations, interventions
 from anchorscope.passes.partners import proxies_of
-from anchorscope.probes import fitting, floors, scoring
+from anchorscope.probes import fitting, scoring
 from anchorscope.statistics.analysis import partner_places
 from anchorscope.storage.files import read_parquet
 
@@ -63,10 +63,8 @@ def claims(folder: str | Path, answers: pd.DataFrame, seed: int) -> pd.DataFrame
     answers = answers.assign(label=shuffled(answers, seed))
     conditions = [(one.name, 0) for arm in ARMS for one in interventions.arms()[arm]]
     design = fitting.design(answers, fitting.ProbeSettings())
-    weights = scoring.refit_weights(answers, design)
     states = partial(activations.read, folder)
-    scores = scoring.Scoring(states, design, weights, READOUTS, conditions).run()
-    scores.floors.update(floors.floors(answers, design, weights))
+    scores, _ = scoring.score_cell(states, answers, design, READOUTS, conditions)
     made = tables.of_main_run(scores, answers, bootstrap=Bootstrap().model_dump(), seed=0)
     found = made["claims"]
     return found[found["position"] == "final"].assign(key=keys(found), seed=seed)
