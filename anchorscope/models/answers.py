@@ -131,12 +131,10 @@ def answer(
     stops = choice is not None and not any(pd.notna(row.get("response")) for row in rows)
     size = CHUNK if stops else max(len(rows), 1)
     for start in range(0, len(rows), size):
-        if choice and records and _enough(records, choice, len(rows)):
-            break
         folder = keep and keep / f"from-{start:06d}"
         records += _asked(reader, rows[start : start + size], loaded, settings, folder)
-    if choice and len(records) == len(rows):
-        _enough(records, choice, len(rows))
+        if choice and _enough(records, choice, len(rows)):
+            break
     _warn(records, notes)
     unread = [_empty(Prompt(row, dropped=_unasked(row))) for row in rows[len(records) :]]
     table = pd.DataFrame([*records, *unread], columns=[*COLUMNS], dtype=object).astype(TYPES)

@@ -179,7 +179,7 @@ def test_draws_are_of_clusters(caplog: pytest.LogCaptureFixture) -> None:
     more = settings.model_copy(update={"refits": 40})
     few = scoring.refit_weights(answers, fitting.design(answers.assign(label=rare), more))
     assert 0 < len(few) < 40
-    assert f"{40 - len(few)} of 40 draws dropped: a fold has one class" in caplog.text
+    assert f"{40 - len(few)} of 40 resamples dropped: a fold has one class" in caplog.text
 
 
 def test_scores_come_back_from_their_file(tmp_path: Path) -> None:
