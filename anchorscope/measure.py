@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope import statements
+from anchorscope.answers.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.cell import tables
 from anchorscope.config.readouts import Location, not_measured
 from anchorscope.config.sections import Mark
@@ -21,7 +22,6 @@ from anchorscope.curve.per_sample import per_sample
 from anchorscope.detectors import card
 from anchorscope.detectors.detector import Detector, Origin, export
 from anchorscope.models.loading import wrapped
-from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes import activations
 from anchorscope.passes.planning import conditions_of
 from anchorscope.probes import fitting, scoring

@@ -30,12 +30,13 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
+from anchorscope.answers import generation
+from anchorscope.answers.endings import Ending
 from anchorscope.cli.like import SPARE
 from anchorscope.config import shipped
 from anchorscope.config.readouts import parse
 from anchorscope.config.settings import GPU_BATCH_TOKENS, Config
-from anchorscope.models import cache, families, generation, loading
-from anchorscope.models.endings import Ending
+from anchorscope.models import cache, families, loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning, runner
 from anchorscope.passes.batches import Plan, Row

@@ -23,8 +23,9 @@ from threadpoolctl import threadpool_limits
 from timing import Way
 from workloads import READOUT, Workload, hidden_states, padded, reading
 
-from anchorscope.models import families, generation
-from anchorscope.models.endings import Ending
+from anchorscope.answers import generation
+from anchorscope.answers.endings import Ending
+from anchorscope.models import families
 from anchorscope.models.families import Loaded
 from anchorscope.models.hooks import mask, masked
 from anchorscope.passes import planning, runner

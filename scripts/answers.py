@@ -7,7 +7,7 @@ from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.models.answers import Settings, answer
+    from anchorscope.answers.answers import Settings, answer
     from anchorscope.questions.pool import Choice
     from anchorscope.workflow import jobs
 

@@ -8,10 +8,10 @@ from anchorscope.storage.files import read_csv, read_json, read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
+    from anchorscope.answers.rows import arounds_of
     from anchorscope.detectors import card, served
     from anchorscope.detectors.detector import Origin, export, out_of_fold_auc, shape_of
     from anchorscope.models.loading import read_config
-    from anchorscope.models.rows import arounds_of
     from anchorscope.passes import activations
     from anchorscope.probes import fitting, stored
     from anchorscope.workflow import jobs

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from anchorscope import styles
 from anchorscope.anchors import tokens
-from anchorscope.models.endings import ending_of, first_turn, settled
+from anchorscope.answers.endings import ending_of, first_turn, settled
 from anchorscope.models.vocabulary import thinking
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json

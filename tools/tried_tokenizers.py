@@ -10,9 +10,10 @@ import pandas as pd
 import torch
 
 from anchorscope.anchors import tokens
+from anchorscope.answers import answers
 from anchorscope.config import shipped
 from anchorscope.config.sections import Dataset
-from anchorscope.models import answers, loading, vocabulary
+from anchorscope.models import loading, vocabulary
 from anchorscope.models.families import Loaded
 from anchorscope.passes import planning
 from anchorscope.probes import fitting

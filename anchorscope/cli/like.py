@@ -19,9 +19,10 @@ import pandas as pd
 import psutil
 import torch
 
+from anchorscope.answers import generation
+from anchorscope.answers.endings import Ending
 from anchorscope.config.settings import ASKED_PER_SAMPLE, Config
-from anchorscope.models import families, generation, loading
-from anchorscope.models.endings import Ending
+from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import batches, planning, runner
 from anchorscope.passes.batches import Sample

@@ -16,11 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from anchorscope.answers.rows import TABLE, Rows, answer, as_list, ask, settings_of
 from anchorscope.config.sections import Fields
 from anchorscope.detectors import card
 from anchorscope.detectors.method import as_array
 from anchorscope.models import families, loading
-from anchorscope.models.rows import TABLE, Rows, answer, as_list, ask, settings_of
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on, tensor_name

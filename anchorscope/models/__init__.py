@@ -1,5 +1,4 @@
-"""Language models: load a checkpoint and generate the answers to prompts.
+"""Language models: check and load a checkpoint and its tokenizer, and find the model's parts.
 
-The package checks checkpoints and tokenizers, generates and labels answers, and freezes their token
-ids. Hidden states are read in `anchorscope.passes`.
+Answers are generated in `anchorscope.answers`, and hidden states are read in `anchorscope.passes`.
 """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
+from anchorscope.answers.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Plan, Sample, arrange
 from anchorscope.passes.interventions import CROSSED, CROSSED_GOLD, GOLD, ConditionSettings, on

@@ -187,7 +187,9 @@ def refit_weights(answers: pd.DataFrame, design: Design) -> np.ndarray:
     weights = found.weights[:, found.clusters].astype(np.int64)
     usable = fitting.usable(design, weights)
     if not usable.all():
-        log.warning("%d of %d resamples dropped: a fold has one class", (~usable).sum(), len(usable))
+        log.warning(
+            "%d of %d resamples dropped: a fold has one class", (~usable).sum(), len(usable)
+        )
     return weights[usable]
 
 

@@ -10,9 +10,9 @@ from hostile import cases, huge, pieces, short, text
 from hypothesis import given, strategies as st
 
 from anchorscope.anchors import labels
-from anchorscope.models import answers, endings, inputs, trimming
-from anchorscope.models.endings import Ending
-from anchorscope.models.generation import Written
+from anchorscope.answers import answers, endings, inputs, trimming
+from anchorscope.answers.endings import Ending
+from anchorscope.answers.generation import Written
 from anchorscope.questions import prompts, questions
 from anchorscope.styles import STYLES
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from anchorscope.anchors import answer_anchors, labels, no_answer
-from anchorscope.models.endings import Ending, first_turn
+from anchorscope.answers.endings import Ending, first_turn
 from anchorscope.questions.fields import RowCells
 from anchorscope.styles import style_of
 

@@ -11,8 +11,9 @@ from conftest import LAYERS, tokenizer
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from anchorscope.models import cache, families, fitness, generation, loading, tiny
-from anchorscope.models.endings import Ending
+from anchorscope.answers import generation
+from anchorscope.answers.endings import Ending
+from anchorscope.models import cache, families, fitness, loading, tiny
 from anchorscope.models.families import Loaded
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Sample, arrange

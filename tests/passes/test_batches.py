@@ -7,7 +7,7 @@ import pytest
 from conftest import LAYERS, WIDTH
 from instrument import CONDITIONS, answers_table, planned
 
-from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
+from anchorscope.answers.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import activations, interventions
 
 PARTNERED = CONDITIONS | {"rest": {}, "crossed": {}}

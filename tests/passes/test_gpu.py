@@ -11,8 +11,9 @@ from handmade import score
 from instrument import READOUTS, TOKENIZER, assert_rounded, measured, planned, short_of_memory
 from test_sharing import CUTS, HEAD, assert_nothing_to_cut_changes_nothing, behind_heads
 
-from anchorscope.models import generation, loading
-from anchorscope.models.endings import Ending
+from anchorscope.answers import generation
+from anchorscope.answers.endings import Ending
+from anchorscope.models import loading
 from anchorscope.passes import activations, runner
 from anchorscope.probes import fitting
 from anchorscope.storage.errors import AnchorscopeError

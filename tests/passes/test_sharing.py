@@ -23,8 +23,9 @@ from instrument import (
 )
 from test_answers import _run
 
-from anchorscope.models import cache, families, generation, loading
-from anchorscope.models.endings import Ending
+from anchorscope.answers import generation
+from anchorscope.answers.endings import Ending
+from anchorscope.models import cache, families, loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import batches
 from anchorscope.styles import CHAT

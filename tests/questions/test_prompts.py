@@ -7,7 +7,7 @@ import pytest
 from chats import CHATS, with_chat
 
 from anchorscope.anchors.labels import squad_normalise
-from anchorscope.models.rows import arounds_of
+from anchorscope.answers.rows import arounds_of
 from anchorscope.questions import datasets, prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import INSTRUCTION

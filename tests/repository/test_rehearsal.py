@@ -18,10 +18,10 @@ import torch
 from tokenizers import processors
 from workflow import PROJECT
 
+from anchorscope.answers.endings import ending_of
 from anchorscope.config import shipped
 from anchorscope.config.settings import Config
 from anchorscope.models import loading, vocabulary
-from anchorscope.models.endings import ending_of
 from anchorscope.questions.reading import file_rows
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import Example, style_of

@@ -9,7 +9,7 @@ import pytest
 from workflow import PROJECT
 
 from anchorscope.anchors import labels, no_answer
-from anchorscope.models import answers, inputs
+from anchorscope.answers import answers, inputs
 from anchorscope.questions import prompts
 from anchorscope.storage import errors
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned, short_of_memory
 
-from anchorscope.models import generation
-from anchorscope.models.endings import Ending
+from anchorscope.answers import generation
+from anchorscope.answers.endings import Ending
 from anchorscope.passes import activations, planning
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room, out_of_memory

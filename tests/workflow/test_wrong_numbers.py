@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from anchorscope.models import answers
+from anchorscope.answers import answers
 from anchorscope.models.loading import files
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import provenance

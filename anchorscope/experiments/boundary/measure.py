@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.anchors.no_answer import REFUSAL
+from anchorscope.answers import answers
 from anchorscope.experiments.boundary import RANDOM, Boundary
 from anchorscope.experiments.scored import Cell, with_facts
-from anchorscope.models import answers
 from anchorscope.questions.prompts import with_instruction
 
 REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"

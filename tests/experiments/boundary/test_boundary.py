@@ -8,12 +8,12 @@ import pytest
 from handmade import MeanProbes, labelled, long, main_run
 from small_cell import answers_of, prompts_of
 
+from anchorscope.answers import answers
+from anchorscope.answers.generation import Written
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
 from anchorscope.experiments.boundary import EXPERIMENT, Boundary, measure
 from anchorscope.experiments.products import Products, of_cell
-from anchorscope.models import answers
-from anchorscope.models.generation import Written
 from anchorscope.questions import prompts
 from anchorscope.styles import INSTRUCTION
 

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from anchorscope.answers.endings import Ending, ended
 from anchorscope.models import cache, families
-from anchorscope.models.endings import Ending, ended
 from anchorscope.models.families import Loaded
 from anchorscope.storage import partial
 from anchorscope.storage.progress import Progress

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from anchorscope.models import inputs
-from anchorscope.models.endings import Ending
+from anchorscope.answers import inputs
+from anchorscope.answers.endings import Ending
 from anchorscope.questions import prompts, questions
 from anchorscope.styles import style_of
 

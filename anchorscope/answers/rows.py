@@ -12,10 +12,10 @@ import pandas as pd
 from pandas.api.types import is_float_dtype
 from pydantic import ValidationError
 
+from anchorscope.answers import answers
 from anchorscope.config.mistakes import explained
 from anchorscope.config.sections import Fields
 from anchorscope.config.settings import Config
-from anchorscope.models import answers
 from anchorscope.models.families import Loaded
 from anchorscope.questions import fields, prompts, questions
 from anchorscope.storage.counts import FOR_EXAMPLES, Counts, in_words

@@ -16,11 +16,12 @@ from instrument import greedy
 from transformers import GenerationConfig
 
 from anchorscope.anchors import answer_anchors, sentences, tokens
-from anchorscope.models import answers, families, generation, inputs
-from anchorscope.models.answers import Settings, answer
-from anchorscope.models.endings import Ending, ending_of, first_turn, settled
-from anchorscope.models.generation import Written
-from anchorscope.models.trimming import trim
+from anchorscope.answers import answers, generation, inputs
+from anchorscope.answers.answers import Settings, answer
+from anchorscope.answers.endings import Ending, ending_of, first_turn, settled
+from anchorscope.answers.generation import Written
+from anchorscope.answers.trimming import trim
+from anchorscope.models import families
 from anchorscope.questions import prompts, questions
 from anchorscope.questions.pool import Choice
 from anchorscope.storage.counts import NOT_ASKED

@@ -15,12 +15,13 @@ from typing import Any, Literal
 import pandas as pd
 
 from anchorscope.anchors import labels
-from anchorscope.models import families, inputs
-from anchorscope.models.endings import ending_of
+from anchorscope.answers import inputs
+from anchorscope.answers.endings import ending_of
+from anchorscope.answers.generation import Written, generate
+from anchorscope.answers.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt
+from anchorscope.answers.trimming import Trimmed, gold_tokens, trim
+from anchorscope.models import families
 from anchorscope.models.families import Loaded
-from anchorscope.models.generation import Written, generate
-from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt
-from anchorscope.models.trimming import Trimmed, gold_tokens, trim
 from anchorscope.questions.pool import CHUNK, Choice
 from anchorscope.storage.counts import COPIED, NO_ANSWER, NOT_ASKED, THOUGHT, UNSURE, Counts
 from anchorscope.storage.errors import AnchorscopeError

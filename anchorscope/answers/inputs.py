@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope.anchors import tokens
-from anchorscope.models.endings import CONTEXT, Ending
+from anchorscope.answers.endings import CONTEXT, Ending
 from anchorscope.styles import gap, template_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from anchorscope.models import rows
+from anchorscope.answers import rows
 
 
 @pytest.mark.parametrize(

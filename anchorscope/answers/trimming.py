@@ -8,8 +8,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.anchors import answer_anchors, answer_text, no_answer, sentences, tokens
-from anchorscope.models.endings import CONTEXT, Ending, first_turn, settled
-from anchorscope.models.inputs import Prompt
+from anchorscope.answers.endings import CONTEXT, Ending, first_turn, settled
+from anchorscope.answers.inputs import Prompt
 from anchorscope.styles import gap
 
 if TYPE_CHECKING:
