@@ -219,8 +219,10 @@ EXAMPLES: dict[str, Examples] = {
                  "only 3 groups that share none"),
     ],
     "pairs": [
-        (("mine", 120, None, None), "mine: the answers of about 120 pairs can be swapped"),
-        (("mine", 1, None, 50), "mine: the answers of about 1 pair can be swapped, but most claims "
+        (("mine", 120, None, None), "mine: about 120 pairs of right answers can be "
+         "swapped if half of all answers are right"),
+        (("mine", 1, None, 50), "mine: about 1 pair of right answers can be swapped "
+         "if half of all answers are right, but most claims "
          "need 50 pairs of right answers"),
         (("mine", 12, 8, 50), "mine: about 12 pairs of right and 8 of wrong answers can be "
          "swapped, but most claims need 50 pairs of right answers"),

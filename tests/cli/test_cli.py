@@ -171,7 +171,7 @@ def test_rows_are_told_how_many_pairs_can_be_swapped(check, clone, relation, n, 
     more = {"datasets": {"rows": {"sample_size": 100, "fields": fields}}}
     found = check(more | {"conditions": {"crossed": {}}}).about("dataset")
     (told,) = [one for one in found if "can be swapped" in one[1]]
-    said = f"rows: the answers of about {n} pairs can be swapped"
+    said = f"rows: about {n} pairs of right answers can be swapped if half of all answers are right"
     needed = ", but most claims need 10 pairs of right answers; " if status == "warning" else ""
     assert told[0] == status and told[1].startswith(said + needed)
 
