@@ -46,8 +46,3 @@ class RunConfig(Config):
     def settings_of(self, experiment: str) -> Section:
         """Return the settings of an experiment, with defaults filled in."""
         return cast(Section, getattr(self.experiments, experiment, Section()))
-
-    def draws_of(self, experiment: str) -> int:
-        """Return the number of random draws of an experiment's controls."""
-        control = self.conditions.random
-        return EXPERIMENTS[experiment].draws or (control.draws if control else 1)
