@@ -82,8 +82,7 @@ def of_cell(
     """
     made = experiment.module("results")
     given = _readouts(measured, scores, answers, bootstrap, seed)
-    columns = list(experiment.columns)
-    return stacked([made.table(*one) for one in given], columns)[columns]
+    return stacked([made.table(*one) for one in given], experiment.columns)
 
 
 def per_sample(

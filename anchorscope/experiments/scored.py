@@ -6,7 +6,7 @@ these clean passes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 
@@ -36,7 +36,7 @@ class Cell:
     headlines: Mapping[str, int]  # read-out → headline layer of the main run
     seed: int = 0  # seed of partners and random choices
     draws: int = 1  # draws of controls that choose tokens at random
-    prompts: pd.DataFrame | None = None  # the main run's table of prompts
+    prompts: pd.DataFrame = field(default_factory=pd.DataFrame)  # the main run's table of prompts
     style: str = "plain"  # prompt style, one of `styles.STYLES`
 
     @cached_property
@@ -58,7 +58,6 @@ class Cell:
 
     def prompts_of_samples(self) -> pd.DataFrame:
         """Return the main run's prompts, in the order of `samples`, with `prompts.COLUMNS`."""
-        assert self.prompts is not None
         by_id = self.prompts.set_index("id", drop=False)
         return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
 

@@ -43,9 +43,9 @@ log = logging.getLogger(__name__)
 
 
 def partners(
-    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int], arms: Sequence[str]
-) -> tuple[dict[str, dict[str, str]], str | None]:
-    """Choose each sample's partner in each arm. `arms` are keys of `RULES` and include `matched`.
+    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int]
+) -> tuple[dict[str, dict[str, str]], str]:
+    """Choose each sample's partner in each arm.
 
     A partner has the same relation and another subject, and follows the arm's rule. Partners of the
     same template are preferred. Among several, `seed` and the sample's id decide. A partner is in
@@ -56,29 +56,29 @@ def partners(
     Returns:
         (chosen, source). `chosen` is arm → id → id of the partner. `source` is where relations are
         from: `relations` (the dataset) or `wording` (the questions). If they are from wording and
-        too few right answers have a matched partner, no arm has partners, and `source` is None.
+        too few right answers have a matched partner, no arm has partners.
     """
     samples, source = known(answers)
     groups: dict[tuple[str, int], list[Known]] = defaultdict(list)
     for one in samples:
         groups[one.relation, folds_of[one.id]].append(one)
-    chosen: dict[str, dict[str, str]] = {arm: {} for arm in arms}
+    chosen: dict[str, dict[str, str]] = {arm: {} for arm in RULES}
     for group in groups.values():
         golds = {one.id: one.golds for one in group}
         right_for = {text: answered(text, golds) for text in {one.answer for one in group}}
-        for one, arm in itertools.product(group, arms):
-            if candidates := _candidates(RULES[arm], one, group, right_for[one.answer]):
+        for one, (arm, rule) in itertools.product(group, RULES.items()):
+            if candidates := _candidates(rule, one, group, right_for[one.answer]):
                 chosen[arm][one.id] = seeded(f"{seed}/{one.id}").choice(candidates)
     right = [one.id in chosen["matched"] for one in samples if one.label == 0]
     coverage = sum(right) / len(right) if right else 0.0
     if source == "relations" or coverage >= LEAST_COVERAGE:
         return chosen, source
     log.warning(
-        "%s: not run, because only %.0f %% of the right answers have a matched partner by the "
-        "wording of the questions; at least %.0f %% are needed",
-        *(" and ".join(arms), 100 * coverage, 100 * LEAST_COVERAGE),
+        "patching: not run, because only %.0f %% of the right answers have a matched partner by "
+        "the wording of the questions; at least %.0f %% are needed",
+        *(100 * coverage, 100 * LEAST_COVERAGE),
     )
-    return {arm: {} for arm in arms}, None
+    return {arm: {} for arm in RULES}, source
 
 
 def _candidates(
@@ -117,7 +117,7 @@ def measure(cell: Cell, settings: Patching) -> Measured:
         tokens replaced by the control that got a new id. `by_wording`: whether relations are from
         the wording of the questions, see `partners`.
     """
-    exchanged, source = partners(cell.answers, cell.seed, cell.folds, tuple(ARMS))
+    exchanged, source = partners(cell.answers, cell.seed, cell.folds)
     samples, donors = cell.samples, _donors(cell)
     patched: list[Sample] = []
     changed: dict[str, float] = {}
@@ -197,7 +197,7 @@ def with_spans(
     )
 
 
-def _donors(cell: Cell) -> Mapping[str, list[str]]:
+def _donors(cell: Cell) -> dict[str, list[str]]:
     """Map each sample's id to its donors: samples whose tokens the control may put into it.
 
     Donors are in the sample's fold. Their questions have another relation. If the cell has only one
@@ -205,9 +205,8 @@ def _donors(cell: Cell) -> Mapping[str, list[str]]:
     """
     samples, folds = cell.samples, cell.folds
     questions, _ = known(cell.answers)
-    kinds = {one.id: (one.relation, one.template) for one in questions if one.id in samples}
-    several = len({relation for relation, _ in kinds.values()}) > 1
-    kind = {id_: relation if several else template for id_, (relation, template) in kinds.items()}
+    several = len({one.relation for one in questions}) > 1
+    kind = {one.id: one.relation if several else one.template for one in questions}
     giving = [id_ for id_ in kind if {*samples[id_].question_tokens} - {*samples[id_].eq_tokens}]
     return {
         id_: [one for one in giving if kind[one] != kind[id_] and folds[one] == folds[id_]]

@@ -40,8 +40,11 @@ def measure(cell: Cell, settings: Saliency) -> Measured:
     Raises:
         AnchorscopeError: A gradient is not finite, or a pass fails as in `runner.measure`.
     """
-    readouts = [one for one in cell.readouts if Location.of(one).position in BEHIND_ANSWER]
-    headlines = {readout: cell.headlines[readout] for readout in readouts}
+    headlines = {
+        readout: cell.headlines[readout]
+        for readout in cell.readouts
+        if Location.of(readout).position in BEHIND_ANSWER
+    }
     samples = [*cell.samples.values()]
     tokens = max(1, cell.loaded.batch_tokens // GRAPH)
     plan = arrange(samples, [(CLEAN, 0)], batch_tokens=tokens, seed=cell.seed)
@@ -71,11 +74,13 @@ def _passed(
     """
     samples = [plan.samples[number] for number in numbers]
     ids, found = [one.id for one in samples], dict[tuple[str, str], np.ndarray]()
+    sources = [_sources(cell, one) for one in samples]
     states_of, attentions = runner.run(cell.loaded, narrowed(batch, numbers), cell.readouts)
     for readout, layer in headlines.items():
         states = states_of[tensor_name("clean", readout)]
         s = cell.probes.logits(states.detach().transpose(0, 1).float(), readout, ids)
-        loss = _loss(cell, settings, readout, layer, states[:, layer], ids)
+        logits = cell.probes.logits_at(layer, states[:, layer], readout, ids)
+        loss = _loss(cell, settings, logits, ids)
         slopes = torch.autograd.grad(
             loss,
             attentions[: layer + 1],
@@ -85,7 +90,7 @@ def _passed(
             allow_unused=True,
         )
         place = batch.length, Location.of(readout).position
-        pairs = [_pairs(one, _sources(cell, one), *place) for one in samples]
+        pairs = [_pairs(*one, *place) for one in zip(samples, sources, strict=True)]
         flows = _flows(attentions, slopes, torch.stack(pairs).to(loss.device))
         found[readout, "clean"] = s[None]
         found[readout, SALIENCY.name], found[readout, RANDOM.name] = flows[:1], flows[1:]
@@ -101,11 +106,8 @@ def _sources(cell: Cell, sample: Sample) -> list[tuple[int, ...]]:
     ]
 
 
-def _loss(
-    cell: Cell, settings: Saliency, readout: str, layer: int, states: Tensor, ids: list[str]
-) -> Tensor:
-    """Return the loss to differentiate, summed over samples; `states` are [samples, width]."""
-    s = cell.probes.logits_at(layer, states, readout, ids)
+def _loss(cell: Cell, settings: Saliency, s: Tensor, ids: list[str]) -> Tensor:
+    """Return the loss to differentiate, summed over samples; `s` are their logits."""
     if settings.loss == "logit":
         return s.sum()
     z = cell.answers.set_index("id")["label"][ids].to_numpy()

@@ -56,11 +56,23 @@ CROSS_ENTROPY = (
 
 @dataclass(frozen=True)
 class Flow:
-    """Saliency of each sample, in the units of the loss."""
+    """Saliency of each sample, in the units of the loss, and the groups of the samples."""
 
+    analysis: Analysis
+    layer: int  # the layer whose probe was differentiated
+    flips: np.ndarray  # whether the sample is Q-Anchored at this layer, bool [n]
     exact: np.ndarray  # from E_Q, float64 [layers, n]; NaN where not measured
     random: np.ndarray  # from random tokens, mean of the draws, [layers, n]
     counted: np.ndarray  # whether the sample counts, bool [n]
+
+    @classmethod
+    def of(cls, analysis: Analysis, measured: Arrays) -> "Flow":
+        """Return the flow at one read-out, in each layer up to the headline layer."""
+        exact, random = measured[SALIENCY.name][0], measured[RANDOM.name].mean(0)
+        counted = ~np.isnan(exact + random).any(0) & control_is_complete(analysis.answers)
+        layer = len(exact) - 1
+        flips = analysis.readout.effects["knockout"].flip[0, layer]
+        return cls(analysis, layer, flips, exact, random, counted)
 
     @property
     def summed(self) -> "Flow":
@@ -68,63 +80,43 @@ class Flow:
         return replace(self, exact=self.exact.sum(0)[None], random=self.random.sum(0)[None])
 
 
-@dataclass(frozen=True)
-class Grouped:
-    """A read-out, and the groups of its samples at the layer whose probe was differentiated."""
-
-    analysis: Analysis
-    layer: int
-    flips: np.ndarray  # whether a sample is Q-Anchored, bool [n]
-
-
 def table(analysis: Analysis, measured: Arrays) -> pd.DataFrame:
     """Return the rows of one read-out, with the columns `COLUMNS`."""
-    flow = _flow(analysis, measured)
-    layer = len(flow.exact) - 1
-    grouped = Grouped(analysis, layer, analysis.readout.effects["knockout"].flip[0, layer])
+    flow = Flow.of(analysis, measured)
     frames = [
-        _means(grouped, "sum", flow.summed).assign(layer=layer),
-        _means(grouped, "layer", flow),
-        *_densities(grouped, flow.summed),
+        _means(flow.summed, "sum").assign(layer=flow.layer),
+        _means(flow, "layer"),
+        *_densities(flow.summed),
     ]
     rows = stacked(frames)
     of_both = (rows["anchor"] == "all") & rows["auc"].notna()
     rows.loc[of_both, "thin"] |= intervals.thin_class(
-        grouped.flips.astype(np.int64), flow.counted, analysis.resamples, analysis
+        flow.flips.astype(np.int64), flow.counted, analysis.resamples, analysis
     )
     return rows.assign(
-        predicts=bool(analysis.strength["predicts"][layer]),
+        predicts=bool(analysis.strength["predicts"][flow.layer]),
         loss="probe" if measured["cross_entropy"] else "logit",
-        headline=rows["layer"] == layer,
+        headline=rows["layer"] == flow.layer,
     )
 
 
 def per_sample(analysis: Analysis, measured: Arrays) -> PerSample:
     """Return the flow of each sample, summed over all layers up to the headline layer."""
-    flow = _flow(analysis, measured)
-    exact, random = (
-        np.where(flow.counted, of[0], np.nan) for of in (flow.summed.exact, flow.summed.random)
-    )
+    flow = Flow.of(analysis, measured).summed
+    exact, random = (np.where(flow.counted, of[0], np.nan) for of in (flow.exact, flow.random))
     return {("answer", "flow"): (exact, random)}
 
 
-def _flow(analysis: Analysis, measured: Arrays) -> Flow:
-    """Return the flow of every sample."""
-    exact, random = measured[SALIENCY.name][0], measured[RANDOM.name].mean(0)
-    counted = ~np.isnan(exact + random).any(0) & control_is_complete(analysis.answers)
-    return Flow(exact, random, counted)
-
-
-def _means(grouped: Grouped, part: str, flow: Flow) -> pd.DataFrame:
+def _means(flow: Flow, part: str) -> pd.DataFrame:
     """Return a row for each layer of the flow and each anchor."""
-    analysis, groups, shape = grouped.analysis, [], (1, *flow.exact.shape)
-    for anchor, members in anchored(grouped.flips).items():
+    analysis, groups, shape = flow.analysis, [], (1, *flow.exact.shape)
+    for anchor, members in anchored(flow.flips).items():
         named = BLANK | analysis.readout.key | {"part": part, "anchor": anchor}
         counted = members & flow.counted
         if anchor == "all":
-            named |= _aucs(analysis, flow, counted, grouped.flips)
+            named |= _aucs(flow, counted, flow.flips)
             if part == "sum":
-                named |= _crossed_auc(grouped, flow)
+                named |= _crossed_auc(flow)
         groups.append(
             _group(named, flow, *(np.broadcast_to(some, shape) for some in (members, counted)))
         )
@@ -142,37 +134,37 @@ def _group(named: Columns, flow: Flow, members: np.ndarray, counted: np.ndarray)
     return Group(key, members, counted, quantities, ratios=ratios)
 
 
-def _aucs(analysis: Analysis, flow: Flow, counted: np.ndarray, positive: np.ndarray) -> Columns:
+def _aucs(flow: Flow, counted: np.ndarray, positive: np.ndarray) -> Columns:
     """Compute the AUCs of the flows `exact` and `random` for predicting `positive`, bool [n]."""
+    resamples, level = flow.analysis.resamples, flow.analysis.level
     exact, random = (
-        analysis.resamples.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
+        resamples.aucs(np.where(counted, of, np.nan), positive.astype(np.int64))
         for of in (flow.exact, flow.random)
     )
-    return {
-        **Estimate.of_resamples(exact, analysis.level).columns("auc"),
-        **Estimate.of_resamples(random, analysis.level).columns("random_auc"),
-        **Estimate.of_resamples(exact - random, analysis.level).columns("auc_contrast"),
-    }
+    aucs = {"auc": exact, "random_auc": random, "auc_contrast": exact - random}
+    columns = Columns()
+    for name, auc in aucs.items():
+        columns |= Estimate.of_resamples(auc, level).columns(name)
+    return columns
 
 
-def _crossed_auc(grouped: Grouped, flow: Flow) -> Columns:
+def _crossed_auc(flow: Flow) -> Columns:
     """Compute the AUC of the flow for predicting which right answers flip after another question.
 
     These flips do not come from blocked attention. In the main run, the right answers of two
     samples were put after each other's questions, where they are wrong.
     """
-    crossed = grouped.analysis.readout.effects.get("crossed")
+    crossed = flow.analysis.readout.effects.get("crossed")
     if crossed is None:
         return {}
-    counted = flow.counted & crossed.measured & (grouped.analysis.z == 0)
-    columns = _aucs(grouped.analysis, flow, counted, crossed.flip[0, grouped.layer])
-    ends = ("", "_low", "_high")
-    return {f"crossed_auc{end}": columns[f"auc{end}"] for end in ends}
+    counted = flow.counted & crossed.measured & (flow.analysis.z == 0)
+    columns = _aucs(flow, counted, crossed.flip[0, flow.layer])
+    return {f"crossed_{name}": columns[name] for name in ("auc", "auc_low", "auc_high")}
 
 
-def _densities(grouped: Grouped, flow: Flow) -> Iterator[pd.DataFrame]:
+def _densities(flow: Flow) -> Iterator[pd.DataFrame]:
     """Yield, for each group, densities of log10 of the flow: from E_Q and from random tokens."""
-    values = np.stack([flow.exact[0], flow.random[0]])
+    analysis, values = flow.analysis, np.stack([flow.exact[0], flow.random[0]])
     positive = values[:, flow.counted][values[:, flow.counted] > 0]
     if not len(positive):
         return
@@ -180,32 +172,29 @@ def _densities(grouped: Grouped, flow: Flow) -> Iterator[pd.DataFrame]:
     low, high = np.quantile(np.log10(positive), [0.005, 0.995])
     margin = 0.15 * (high - low) or 1.0
     x = np.linspace(low - margin, high + margin, POINTS)
-    for anchor, members in anchored(grouped.flips).items():
+    for anchor, members in anchored(flow.flips).items():
         counted = members & flow.counted
         if counted.sum() < 2:
             continue
-        clusters = grouped.analysis.resamples.clusters_in(counted)
-        thin = intervals.thin(counted.sum(), clusters, grouped.analysis)
-        columns = BLANK | grouped.analysis.readout.key | {"part": "density", "anchor": anchor}
-        columns |= {"layer": grouped.layer, "n": members.sum(), "n_paired": counted.sum()}
-        columns |= {"x": 10**x, "thin": thin}
+        clusters = analysis.resamples.clusters_in(counted)
+        columns = BLANK | analysis.readout.key | {"part": "density", "anchor": anchor}
+        columns |= {"layer": flow.layer, "n": members.sum(), "n_paired": counted.sum()}
+        columns |= {"x": 10**x, "thin": intervals.thin(counted.sum(), clusters, analysis)}
         for name, of in zip(("density", "random_density"), logs, strict=True):
             columns[name] = kernel_density(of[counted], x)
-        yield pd.DataFrame(columns)[list(COLUMNS)]
+        yield pd.DataFrame(columns)
 
 
 def kernel_density(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Estimate the density of values [n] at evenly spaced points x, per unit of x."""
-    width = _kernel_width(values, x)
-    kernels = np.exp(-(((x[:, None] - values) / width) ** 2) / 2)
-    return np.asarray(kernels.mean(1) / (width * np.sqrt(2 * np.pi)))
+    """Estimate the density of values [n] at evenly spaced points x, per unit of x.
 
-
-def _kernel_width(values: np.ndarray, x: np.ndarray) -> float:
-    """Return Silverman's kernel width, but at least the step of x, to avoid spikes."""
+    The kernel has Silverman's width, but at least the step of x, to avoid spikes.
+    """
     quartiles = np.quantile(values, [0.25, 0.75])
     spread = min(values.std(), np.ptp(quartiles) / 1.34) or values.std()
-    return float(max(0.9 * spread * len(values) ** -0.2, x[1] - x[0]))
+    width = max(0.9 * spread * len(values) ** -0.2, x[1] - x[0])
+    kernels = np.exp(-(((x[:, None] - values) / width) ** 2) / 2)
+    return np.asarray(kernels.mean(1) / (width * np.sqrt(2 * np.pi)))
 
 
 @as_chart
@@ -264,7 +253,7 @@ def _rows(table: pd.DataFrame, request: Request) -> pd.DataFrame:
 
 def _unit(rows: pd.DataFrame) -> str:
     """Return the unit of saliency."""
-    return UNITS.get(str(rows["loss"].iloc[0]) if len(rows) else "logit", "logits")
+    return UNITS[rows["loss"].iloc[0]] if len(rows) else "logits"
 
 
 def _caption(
