@@ -70,7 +70,8 @@ def of_experiment(
 ) -> pd.DataFrame:
     """Compare an experiment in one cell with the swap truth and with pair terms, if given.
 
-    The tables come from `measured.per_sample`, `validation.truth` and `crossing.per_sample`.
+    The tables come from `measured.per_sample`, in whose order the samples stay, `validation.truth`
+    and `crossing.per_sample`.
 
     Returns:
         One row per read-out, arm and measure, with the columns `OF_CELL`. `value` and `control`
@@ -82,14 +83,14 @@ def of_experiment(
     """
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
-    ordered = samples.select_rows(answers, sorted(per_sample["id"].unique()), "answers")
+    ordered = samples.select_rows(answers, per_sample["id"].unique(), "answers")
     resamples = samples.bootstrap(ordered, draws, seed)
     planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
     keys = ["site", "position", "layer", "arm", "measure"]
     records = []
     for names, part in per_sample.groupby(keys, sort=False):
         key = dict(zip(keys, names, strict=True))
-        rows = part.set_index("id")[["value", "control"]].reindex(ordered["id"]).astype(float)
+        rows = part[["value", "control"]]
         value, control = rows.to_numpy().T
         counted = ~np.isnan(value + control)
         record = key | {"n": int(counted.sum()), **rows[counted].mean()}

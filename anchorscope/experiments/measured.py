@@ -95,8 +95,8 @@ def per_sample(
     """
     made, frames = experiment.module("results"), []
     for analysis, arrays in _readouts(measured, scores, answers, Bootstrap(draws=1), seed=0):
-        key = {"id": analysis.answers["id"], **analysis.readout.key}
-        key["layer"] = analysis.readout.headline
+        readout = analysis.readout
+        key = {"id": measured.ids, **readout.key, "layer": readout.headline}
         for (arm, measure), (value, control) in made.per_sample(analysis, arrays).items():
             columns = {"arm": arm, "measure": measure, "value": value, "control": control}
             frames.append(pd.DataFrame(key | columns))

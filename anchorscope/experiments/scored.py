@@ -20,7 +20,7 @@ from anchorscope.passes.batches import Sample, arrange
 from anchorscope.passes.interventions import CLEAN, Intervention, tensor_name
 from anchorscope.passes.planning import sample_of
 from anchorscope.probes.stored import Stored
-from anchorscope.questions import prompts
+from anchorscope.statistics.samples import select_rows
 from anchorscope.storage.counts import NO_PARTNER, OUTSIDE_SAMPLE, Counts
 from anchorscope.storage.progress import Progress
 
@@ -54,12 +54,11 @@ class Cell:
     @cached_property
     def folds(self) -> dict[str, int]:
         """Id → outer fold of the stored probes."""
-        return dict(zip(self.probes.ids, map(int, self.probes.fold), strict=True))
+        return dict(zip(self.probes.ids, self.probes.fold, strict=True))
 
     def prompts_of_samples(self) -> pd.DataFrame:
-        """Return the main run's prompts, in the order of `samples`, with `prompts.COLUMNS`."""
-        by_id = self.prompts.set_index("id", drop=False)
-        return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
+        """Return the main run's prompts, in the order of `samples`."""
+        return select_rows(self.prompts, self.samples, "prompts", "prompts")
 
     def score(self, samples: Sequence[Sample], interventions: Sequence[Intervention]) -> Measured:
         """Pass samples clean and under some interventions, and score every layer.
