@@ -2,7 +2,7 @@
 # are made in tables.smk, their pictures in pictures.smk.
 #
 # in:  answers, the model, the stored probes, the scores that form the groups, prompts
-# out: results/experiments/<experiment>/<model>/<dataset>.parquet   scores of the experiment's passes
+# out: results/experiments/<experiment>/<model>/<dataset>.safetensors   what the experiment measured
 
 
 rule experiment_measure:
@@ -13,8 +13,8 @@ rule experiment_measure:
         scores=paths.product("scores", ".safetensors"),
         prompts=paths.product("prompts", ".parquet"),
     output:
-        rows=f"{ROOT}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",
-        provenance=f"{ROOT}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet.provenance.json",
+        measured=f"{ROOT}/experiments/{{experiment}}/{{model}}/{{dataset}}.safetensors",
+        provenance=f"{ROOT}/experiments/{{experiment}}/{{model}}/{{dataset}}.safetensors.provenance.json",
     log:
         f"{ROOT}/logs/experiments/{{experiment}}/{{model}}/{{dataset}}.log",
     conda:
@@ -28,7 +28,7 @@ rule experiment_measure:
         dtype=lambda w: cfg.models[w.model].dtype,
         style=lambda w: cfg.models[w.model].prompt,
         readouts=list(cfg.readouts),
-        draws=lambda w: cfg.draws_of(w.experiment),
+        draws=cfg.conditions.random.draws if cfg.conditions.random else 1,
         settings=lambda w: cfg.settings_of(w.experiment).model_dump(mode="json"),
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,

@@ -108,7 +108,7 @@ rule samples:
 
 rule experiment_table:
     input:
-        rows=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".parquet")(w),
+        measured=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".safetensors")(w),
         scores=paths.of_figure("scores", ".safetensors"),
         answers=paths.of_figure("answers", ".parquet"),
     output:

@@ -7,17 +7,16 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.cell import tables
     from anchorscope.config.settings import Bootstrap
-    from anchorscope.experiments import products
+    from anchorscope.experiments.measured import Measured, of_cell
     from anchorscope.experiments.registry import EXPERIMENTS
     from anchorscope.statistics.scores import Scores
     from anchorscope.workflow.tables import write
 
     given, chosen, frames = snakemake.input, snakemake.params, []
-    check_settings(given.rows)
+    check_settings(given.measured)
     record, bootstrap = EXPERIMENTS[snakemake.wildcards.experiment], Bootstrap(**chosen.bootstrap)
     for place in range(len(chosen.cells)):
-        scores = Scores.read(given.scores[place])
-        answers, rows = (read_parquet(given[kind][place]) for kind in ("answers", "rows"))
-        made = products.Products(scores, answers, rows)
-        frames.append(products.of_cell(record, made, bootstrap, chosen.seed))
+        measured = Measured.read(given.measured[place])
+        scores, answers = Scores.read(given.scores[place]), read_parquet(given.answers[place])
+        frames.append(of_cell(record, measured, scores, answers, bootstrap, chosen.seed))
     write(snakemake, {"table": tables.join(chosen.cells, frames)})

@@ -10,6 +10,7 @@ import torch
 from figure_tables import CHECKED
 
 from anchorscope.cell.tables import join
+from anchorscope.experiments.measured import Measured
 from anchorscope.probes import fitting, scoring
 from anchorscope.statistics.scores import Scores
 
@@ -92,26 +93,21 @@ class MeanProbes:
         return np.asarray(states.double().mean(-1))
 
 
-def long(condition: str, s: dict[str, float], **columns: Any) -> pd.DataFrame:
-    """An experiment's rows of some samples, by id, under a condition, at one layer."""
-    return rows_of(condition, [*s.values()], [*s], **columns)
-
-
-def rows_of(condition: str, s: Any, ids: Sequence[str], **columns: Any) -> pd.DataFrame:
-    """An experiment's rows under a condition, of scores [layers, n] or [n]."""
-    at = {"readout": "mlp/final", "condition": condition, "draw": 0}
-    frames = [
-        pd.DataFrame({"id": ids, "layer": layer, "s": values, **at | columns})
-        for layer, values in enumerate(np.atleast_2d(s))
-    ]
-    return pd.concat(frames, ignore_index=True)
+def measured(s: Mapping[str, Any], ids: Sequence[str], **facts: Any) -> Measured:
+    """What an experiment measured at one read-out: scores [layers, n] or [n] by condition."""
+    made = Measured(np.array(ids, dtype=object))
+    for condition, values in s.items():
+        made.add("mlp/final", condition, ids, np.atleast_2d(values)[None])
+    made.arrays.update({name: np.array(fact) for name, fact in facts.items()})
+    return made
 
 
 def labelled(ids: Sequence[str], labels: Sequence[int], **columns: Any) -> pd.DataFrame:
-    """Answers with these labels, each with a subject of its own and an E_Q of one token."""
+    """Answers with these labels, each with a subject of its own; one of three tokens is E_Q."""
     texts = dict.fromkeys(("id", "question", "subject"), ids)
     answers = pd.DataFrame({**texts, "label": labels, "dropped": None})
-    return answers.assign(eq_tokens=[[3]] * len(ids)).assign(**columns)
+    tokens = {"eq_tokens": [[3]] * len(ids), "question_tokens": [[3, 4, 5]] * len(ids)}
+    return answers.assign(**tokens | columns)
 
 
 def score(

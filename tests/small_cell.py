@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from handmade import table
 
 from anchorscope.experiments.experiment import Experiment
-from anchorscope.experiments.products import Products
+from anchorscope.experiments.measured import Measured
 from anchorscope.experiments.scored import Cell
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning
@@ -73,18 +72,16 @@ class SmallCell:
     scores: Scores
     probes: stored.Stored
 
-    def rows(self, experiment: Experiment, **changes: Any) -> pd.DataFrame:
+    def cell(self, **changes: Any) -> Cell:
+        """The cell as an experiment gets it."""
+        given = self.loaded, self.answers, self.probes, READOUTS, self.scores.headlines
+        return replace(Cell(*given, draws=2, prompts=prompts_of(self.answers)), **changes)
+
+    def measured(self, experiment: Experiment) -> Measured:
         """What an experiment measures of it, under its default settings."""
-        cell = Cell(
-            self.eager if experiment.reads_attention else self.loaded,
-            self.answers,
-            self.probes,
-            READOUTS,
-            self.scores.headlines,
-            draws=experiment.draws or 2,
-            prompts=prompts_of(self.answers),
-        )
-        return experiment.measure(replace(cell, **changes), experiment.settings())
+        cell = self.cell(loaded=self.eager if experiment.reads_attention else self.loaded)
+        measured: Measured = experiment.module("measure").measure(cell, experiment.settings())
+        return measured
 
     @cached_property
     def eager(self) -> Loaded:
@@ -99,10 +96,6 @@ class SmallCell:
         odd = np.arange(len(self.answers)) % 2 == 1
         kinds = {"truth": np.where(odd, "Q", "A"), "kind": np.where(odd, "surprise", "truism")}
         return pd.DataFrame({"id": self.answers["id"], **kinds})
-
-    def products(self, rows: pd.DataFrame) -> Products:
-        """What the experiment's table is made from."""
-        return Products(self.scores, self.answers, rows)
 
 
 def small_cell(loaded: Loaded, folder: Path) -> SmallCell:
@@ -119,11 +112,11 @@ def small_cell(loaded: Loaded, folder: Path) -> SmallCell:
     return SmallCell(loaded, folder, answers, scores, probes)
 
 
-def clean_difference(rows: pd.DataFrame, scores: Scores) -> float:
-    """The largest change of a clean logit from the main run's `scores` to `rows`."""
-    keys = ["id", "readout", "layer"]
-    clean = table(scores).query("condition == 'clean' and probe == 'clean'")
-    both = rows[rows["condition"] == "clean"].merge(
-        clean[[*keys, "s"]], on=keys, suffixes=("", "_main")
-    )
-    return float((both["s"] - both["s_main"]).abs().max())
+def clean_difference(measured: Measured, scores: Scores) -> float:
+    """The largest change of a clean logit from the main run's `scores` to what was `measured`."""
+    changes = [
+        np.nanmax(np.abs(measured.arrays[f"{readout}/clean"][0] - scores.readout(readout).clean))
+        for readout in scores.readouts
+        if f"{readout}/clean" in measured.arrays
+    ]
+    return float(max(changes))

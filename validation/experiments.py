@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from anchorscope.config.readouts import Location
 from anchorscope.curve.curve import control_is_complete
-from anchorscope.experiments.products import PER_SAMPLE_COLUMNS
+from anchorscope.experiments.measured import PER_SAMPLE
 from anchorscope.statistics import samples
 from anchorscope.statistics.analysis import stacked
 from anchorscope.statistics.intervals import Estimate, Resamples
@@ -70,7 +70,8 @@ def of_experiment(
 ) -> pd.DataFrame:
     """Compare an experiment in one cell with the swap truth and with pair terms, if given.
 
-    The tables come from `products.per_sample`, `validation.truth` and `crossing.per_sample`.
+    The tables come from `measured.per_sample`, in whose order the samples stay, `validation.truth`
+    and `crossing.per_sample`.
 
     Returns:
         One row per read-out, arm and measure, with the columns `OF_CELL`. `value` and `control`
@@ -82,14 +83,14 @@ def of_experiment(
     """
     if per_sample.empty:
         return pd.DataFrame(columns=OF_CELL)
-    ordered = samples.select_rows(answers, sorted(per_sample["id"].unique()), "answers")
+    ordered = samples.select_rows(answers, per_sample["id"].unique(), "answers")
     resamples = samples.bootstrap(ordered, draws, seed)
     planted = None if truth is None else truth.set_index("id").reindex(ordered["id"])
     keys = ["site", "position", "layer", "arm", "measure"]
     records = []
     for names, part in per_sample.groupby(keys, sort=False):
         key = dict(zip(keys, names, strict=True))
-        rows = part.set_index("id")[["value", "control"]].reindex(ordered["id"]).astype(float)
+        rows = part[["value", "control"]]
         value, control = rows.to_numpy().T
         counted = ~np.isnan(value + control)
         record = key | {"n": int(counted.sum()), **rows[counted].mean()}
@@ -107,7 +108,7 @@ def of_experiment(
 
 
 def of_knockout(scores: Scores, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return −Δlogit of the knockout for each sample, in the columns of `products.per_sample`.
+    """Return −Δlogit of the knockout for each sample, in the columns of `measured.per_sample`.
 
     The layer is the headline layer of each read-out. The control is the mean over the draws of
     random tokens. `answers` has only measured answers.
@@ -120,8 +121,8 @@ def of_knockout(scores: Scores, answers: pd.DataFrame) -> pd.DataFrame:
         for name, condition in (("value", KNOCKOUT), ("control", "random")):
             moved = -readout.effects[condition].delta_logit[:, readout.headline].mean(axis=0)
             columns[name] = np.where(counted, moved, np.nan)
-        frames.append(pd.DataFrame(columns)[list(PER_SAMPLE_COLUMNS)])
-    return stacked(frames, PER_SAMPLE_COLUMNS)
+        frames.append(pd.DataFrame(columns)[list(PER_SAMPLE)])
+    return stacked(frames, PER_SAMPLE)
 
 
 def _by_truth(

@@ -2,7 +2,7 @@
 # for false claims in null controls. The Snakefile includes these rules if the config names a file of
 # such cells, see calibration.yaml.
 #
-# in:  answers, rows and the model; scores, ΔP and rows of experiments
+# in:  answers, rows and the model; scores, ΔP and measurements of experiments
 # out: results/calibration/worlds/<world>.jsonl           invented rows
 #      results/calibration/models/<model>/                config, safetensors, tokenizer, recipe.json
 #      <results>/truth/<model>/<dataset>.parquet          which pathway each sample really uses
@@ -174,8 +174,8 @@ rule null_controls:
 
 rule experiment_calibration:
     input:
-        rows=[
-            paths.of_cell(f"experiments/{name}", model, dataset, ".parquet")
+        measured=[
+            paths.of_cell(f"experiments/{name}", model, dataset, ".safetensors")
             for name, model, dataset in known.measured
         ],
         scores=paths.of_cells("scores", known.held, ".safetensors"),

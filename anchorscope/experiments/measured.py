@@ -1,69 +1,125 @@
-"""Measurements of an experiment at one read-out, as arrays in the order of the answers."""
+"""What an experiment measured in a cell, as arrays, and the tables that are made from it."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from anchorscope.config.settings import Bootstrap
+from anchorscope.experiments.experiment import Experiment
+from anchorscope.statistics.analysis import Analysis, analyses, stacked
 from anchorscope.statistics.samples import mismatch
+from anchorscope.statistics.scores import Scores
+from anchorscope.storage.files import read_arrays, write_arrays
 
-COLUMNS = ("id", "condition", "draw", "readout", "layer", "s", "n_tokens")
-"""Columns of an experiment's rows: one row per sample, condition, draw, read-out and layer.
-
-`s` is the calibrated logit from the probe of the sample's own fold. `n_tokens` is the number of
-question tokens that the condition acted on, blank for `clean`. An experiment adds columns.
-"""
+PER_SAMPLE = ("id", "site", "position", "layer", "arm", "measure", "value", "control")
+"""Columns of `per_sample`."""
+Arrays = Mapping[str, np.ndarray]
+"""Name of a condition or fact → its array, at one read-out, see `Measured`."""
+PerSample = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
+"""(arm, measure) → (values, values of the control), [n]; NaN for samples that do not count."""
 
 
 @dataclass(frozen=True)
-class MeasuredRows:
-    """The rows that an experiment measured at one read-out, as arrays."""
+class Measured:
+    """Measurements of a cell's samples, in the order of the cell's scores."""
 
-    rows: pd.DataFrame  # see `COLUMNS`
-    answers: pd.DataFrame  # the samples, see `Scores.matching`
-
-    @cached_property
-    def ids(self) -> pd.Index:
-        """Ids of the samples, [n]."""
-        return pd.Index(self.answers["id"])
+    ids: np.ndarray  # ids of all samples of the cell, ascending, [n]
+    # `<read-out>/<condition>` → the scores s, or what else the experiment measures, float64
+    # [draws, layers, n]; NaN where a sample was not measured. `<fact>` → a fact that `measure` adds
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
     @cached_property
-    def conditions(self) -> frozenset[str]:
-        """Conditions under which some sample was measured."""
-        return frozenset(self.rows["condition"])
+    def rows(self) -> dict[str, int]:
+        """Id → index of the sample in the arrays."""
+        return {id_: row for row, id_ in enumerate(self.ids)}
 
-    def values(self, condition: str, column: str = "s") -> np.ndarray:
-        """Return a column under a condition, float64 [draws, layers, n]; NaN where not measured.
+    def add(self, readout: str, condition: str, ids: Sequence[str], values: np.ndarray) -> None:
+        """Add `values` [draws, layers, len(ids)] of some samples under a condition."""
+        name = f"{readout}/{condition}"
+        if name not in self.arrays:
+            self.arrays[name] = np.full((*values.shape[:-1], len(self.ids)), np.nan)
+        self.arrays[name][..., [self.rows[id_] for id_ in ids]] = values
+
+    def at(self, readout: str) -> Arrays:
+        """Return the arrays at one read-out, by condition, and the facts."""
+        return {name.removeprefix(f"{readout}/"): array for name, array in self.arrays.items()}
+
+    def write(self, path: str | Path) -> None:
+        """Write the measurements to a file that `read` can read."""
+        write_arrays(path, self.ids, self.arrays)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Measured:
+        """Read the measurements that `write` wrote.
 
         Raises:
-            AnchorscopeError: A sample has no answer, or was measured twice.
+            AnchorscopeError: The file cannot be read.
         """
-        rows = self.rows[self.rows["condition"] == condition]
-        draws, layers = (rows[name].to_numpy(dtype=np.int64) for name in ("draw", "layer"))
-        places = self.ids.get_indexer(pd.Index(rows["id"]))
-        if (places < 0).any():
-            unknown = rows["id"][places < 0].iloc[0]
-            raise mismatch("a sample has no answer", f"rows of {condition}, id {unknown}", "rows")
-        if rows.duplicated(["id", "draw", "layer"]).any():
-            raise mismatch("a sample is measured twice", f"rows of {condition}", "rows")
-        depth = int(self.rows["layer"].max()) + 1 if len(self.rows) else 0
-        values = np.full((max(draws, default=0) + 1, depth, len(self.ids)), np.nan)
-        values[draws, layers, places] = rows[column].to_numpy(dtype=np.float64)
-        return values
+        return cls(*read_arrays(path, "measurements"))
 
-    def facts(self, condition: str, column: str) -> pd.Series:
-        """Return each sample's value of `column` under `condition`, by id; null if unknown."""
-        rows = self.rows[self.rows["condition"] == condition].drop_duplicates("id")
-        return rows.set_index("id")[column].reindex(self.ids)
 
-    def control_is_complete(self, control: str) -> np.ndarray:
-        """Return whether every draw of a control acted on as many tokens as E_Q has, bool [n].
+def of_cell(
+    experiment: Experiment,
+    measured: Measured,
+    scores: Scores,
+    answers: pd.DataFrame,
+    bootstrap: Bootstrap,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Make the table of an experiment in one cell, with the columns of its record.
 
-        False for samples without the control.
-        """
-        if control not in self.conditions:
-            return np.zeros(len(self.ids), dtype=bool)
-        n_tokens = self.values(control, "n_tokens")[:, 0]
-        n_exact = np.array([len({*tokens}) for tokens in self.answers["eq_tokens"]])
-        return np.asarray((n_tokens >= n_exact).all(axis=0))
+    The main run's `scores` form the groups. Answers without scores are left out. Intervals hold the
+    probes fixed. The table is empty if nothing was measured.
+
+    Raises:
+        AnchorscopeError: Scores, answers and measurements have different samples.
+    """
+    made = experiment.module("results")
+    given = _readouts(measured, scores, answers, bootstrap, seed)
+    return stacked([made.table(*one) for one in given], experiment.columns)
+
+
+def per_sample(
+    experiment: Experiment, measured: Measured, scores: Scores, answers: pd.DataFrame
+) -> pd.DataFrame:
+    """Return an experiment's values of each sample at the headline layer of every read-out.
+
+    The columns are `PER_SAMPLE`. `value` is measured in the arm, and `control` under the arm's
+    control. Both are NaN for a sample that does not count.
+    """
+    made, frames = experiment.module("results"), []
+    for analysis, arrays in _readouts(measured, scores, answers, Bootstrap(draws=1), seed=0):
+        readout = analysis.readout
+        key = {"id": measured.ids, **readout.key, "layer": readout.headline}
+        for (arm, measure), (value, control) in made.per_sample(analysis, arrays).items():
+            columns = {"arm": arm, "measure": measure, "value": value, "control": control}
+            frames.append(pd.DataFrame(key | columns))
+    return stacked(frames, PER_SAMPLE)
+
+
+def _readouts(
+    measured: Measured, scores: Scores, answers: pd.DataFrame, bootstrap: Bootstrap, seed: int
+) -> Iterator[tuple[Analysis, Arrays]]:
+    """Yield (analysis, arrays) for each read-out that the experiment measured."""
+    if not np.array_equal(measured.ids, scores.ids):
+        what = f"{len(measured.ids)} measured samples do not match {len(scores.ids)} scored ones"
+        raise mismatch(what, "measurements of an experiment", "experiments")
+    for analysis in analyses(scores, answers, seed=seed, **bootstrap.model_dump()):
+        arrays = measured.at(analysis.readout.name)
+        if "clean" in arrays:
+            yield analysis, arrays
+
+
+def control_is_complete(answers: pd.DataFrame) -> np.ndarray:
+    """Return whether a random control acts on as many tokens as E_Q has, bool [n].
+
+    `random_tokens` chooses as many question tokens outside E_Q, or all if there are fewer.
+    """
+    tokens = zip(answers["question_tokens"], answers["eq_tokens"], strict=True)
+    return np.array([len({*question} - {*exact}) >= len({*exact}) for question, exact in tokens])

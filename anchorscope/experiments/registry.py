@@ -9,17 +9,9 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments import answer_only, boundary, patching, saliency, windows
 from anchorscope.experiments.experiment import Experiment
 
-RECORDS = (
-    patching.EXPERIMENT,
-    windows.EXPERIMENT,
-    saliency.EXPERIMENT,
-    answer_only.EXPERIMENT,
-    boundary.EXPERIMENT,
-)
-"""Records of the experiments, in the order of the report. A new experiment needs a folder,
-and its record must be here.
-"""
-EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in RECORDS}
+FOLDERS = (patching, windows, saliency, answer_only, boundary)
+"""Folders of the experiments, in the order of the report."""
+EXPERIMENTS: dict[str, Experiment] = {one.EXPERIMENT.name: one.EXPERIMENT for one in FOLDERS}
 """Name → record."""
 
 if TYPE_CHECKING:
@@ -46,8 +38,3 @@ class RunConfig(Config):
     def settings_of(self, experiment: str) -> Section:
         """Return the settings of an experiment, with defaults filled in."""
         return cast(Section, getattr(self.experiments, experiment, Section()))
-
-    def draws_of(self, experiment: str) -> int:
-        """Return the number of random draws of an experiment's controls."""
-        control = self.conditions.random
-        return EXPERIMENTS[experiment].draws or (control.draws if control else 1)

@@ -5,25 +5,22 @@ the batch. Every batch therefore also passes its samples clean, and effects are 
 these clean passes.
 """
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 
 import numpy as np
 import pandas as pd
-from torch import Tensor
 
-from anchorscope.experiments.measured import COLUMNS
+from anchorscope.experiments.measured import Measured
 from anchorscope.models.families import Loaded, positions
 from anchorscope.passes import runner
-from anchorscope.passes.batches import Plan, Sample, arrange
+from anchorscope.passes.batches import Sample, arrange
 from anchorscope.passes.interventions import CLEAN, Intervention, tensor_name
 from anchorscope.passes.planning import sample_of
 from anchorscope.probes.stored import Stored
-from anchorscope.questions import prompts
-from anchorscope.statistics.analysis import stacked
+from anchorscope.statistics.samples import select_rows
 from anchorscope.storage.counts import NO_PARTNER, OUTSIDE_SAMPLE, Counts
 from anchorscope.storage.progress import Progress
 
@@ -33,16 +30,14 @@ class Cell:
     """Model, samples and probes of a cell that an experiment measures."""
 
     loaded: Loaded
-    answers: pd.DataFrame  # samples measured in the main run
-    probes: Stored  # fitted to these samples
+    answers: pd.DataFrame  # samples to measure, all or some of those in the main run
+    probes: Stored  # fitted to all samples of the main run
     readouts: Sequence[str]  # such as `mlp/final`
     headlines: Mapping[str, int]  # read-out → headline layer of the main run
     seed: int = 0  # seed of partners and random choices
     draws: int = 1  # draws of controls that choose tokens at random
-    prompts: pd.DataFrame | None = None  # the main run's table of prompts
+    prompts: pd.DataFrame = field(default_factory=pd.DataFrame)  # the main run's table of prompts
     style: str = "plain"  # prompt style, one of `styles.STYLES`
-    # id → reason why a sample cannot be passed, filled by an experiment's `measure`
-    left_out: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> dict[str, Sample]:
@@ -50,70 +45,50 @@ class Cell:
         return {one.id: one for one in map(sample_of, self.answers.to_dict("records"))}
 
     def sampled(self, n: int | None) -> "Cell":
-        """Return the cell with `n` of its samples, drawn by the seed, or with all if `n` is None.
-
-        The others get a reason in `left_out`.
-        """
+        """Return the cell with `n` samples, drawn by the seed, or with all if `n` is None."""
         if n is None or n >= len(self.answers):
             return self
-        drawn = self.answers.sample(n, random_state=self.seed).index
-        others = self.answers.loc[~self.answers.index.isin(drawn), "id"]
-        left_out = self.left_out | dict.fromkeys(others, OUTSIDE_SAMPLE)
-        return replace(self, answers=self.answers.loc[drawn.sort_values()], left_out=left_out)
+        drawn = self.answers.sample(n, random_state=self.seed)
+        return replace(self, answers=drawn.sort_index())
 
     @cached_property
     def folds(self) -> dict[str, int]:
         """Id → outer fold of the stored probes."""
-        return dict(zip(self.probes.ids, map(int, self.probes.fold), strict=True))
+        return dict(zip(self.probes.ids, self.probes.fold, strict=True))
 
     def prompts_of_samples(self) -> pd.DataFrame:
-        """Return the main run's prompts, in the order of `samples`, with `prompts.COLUMNS`."""
-        assert self.prompts is not None
-        by_id = self.prompts.set_index("id", drop=False)
-        return by_id.loc[list(self.samples), list(prompts.COLUMNS)].reset_index(drop=True)
+        """Return the main run's prompts, in the order of `samples`."""
+        return select_rows(self.prompts, self.samples, "prompts", "prompts")
 
-    def score(
-        self, samples: Sequence[Sample], interventions: Sequence[Intervention]
-    ) -> pd.DataFrame:
+    def score(self, samples: Sequence[Sample], interventions: Sequence[Intervention]) -> Measured:
         """Pass samples clean and under some interventions, and score every layer.
 
         Some interventions need a prompt of their own. Such an intervention is skipped for a sample
         whose prompt for it is missing or too long for the model.
-
-        Returns:
-            A row for each sample, condition, draw, read-out and layer: `measured.COLUMNS`.
-            `n_tokens` counts blocked tokens only; `with_facts` can replace the whole column.
         """
+        measured = Measured(self.probes.ids)
         if not samples:
-            return pd.DataFrame(columns=list(COLUMNS))
-        drawn = [
-            (one, draw)
-            for one in interventions
-            for draw in range(self.draws if one.at_random else 1)
-        ]
-        passable = [self._within_limits(sample) for sample in samples]
+            return measured
+        draws = {one: self.draws if one.at_random else 1 for one in (CLEAN, *interventions)}
         plan = arrange(
-            passable, [(CLEAN, 0), *drawn], batch_tokens=self.loaded.batch_tokens, seed=self.seed
+            [self._within_limits(sample) for sample in samples],
+            [(one, draw) for one, n in draws.items() for draw in range(n)],
+            batch_tokens=self.loaded.batch_tokens,
+            seed=self.seed,
         )
-        frames = []
         total = sum(len(batch.rows) for batch in plan.batches)
         with Progress(total=total, unit="rows") as progress:
             for batch, tensors in runner.measure(self.loaded, plan, self.readouts):
                 ids = [plan.samples[number].id for number in batch.samples]
-                for (one, draw), readout in product(batch.columns, self.readouts):
-                    states = tensors[tensor_name(one.name, readout, draw)]
-                    scored = self._scored(states, readout, ids)
-                    frames.append(scored.assign(condition=one.name, draw=draw))
+                for one, readout in product(dict(batch.columns), self.readouts):
+                    names = [tensor_name(one.name, readout, draw) for draw in range(draws[one])]
+                    s = [
+                        self.probes.logits(tensors[name].transpose(0, 1).float(), readout, ids)
+                        for name in names
+                    ]
+                    measured.add(readout, one.name, ids, np.stack(s))
                 progress.update(len(batch.rows))
-        rows = stacked(frames, COLUMNS).drop(columns="n_tokens", errors="ignore")
-        return rows.merge(_tokens(plan), how="left")[list(COLUMNS)]
-
-    def _scored(self, states: Tensor, readout: str, ids: Sequence[str]) -> pd.DataFrame:
-        """Return a row per sample and layer, with its logit."""
-        s = self.probes.logits(states.transpose(0, 1).float(), readout, ids)
-        wide = pd.DataFrame(s.T, index=pd.Index(ids, name="id"))
-        long = wide.melt(var_name="layer", value_name="s", ignore_index=False)
-        return long.assign(readout=readout).reset_index()
+        return measured
 
     def _within_limits(self, sample: Sample) -> Sample:
         """Drop the prompts in `sample.others` that are too long, as the main run does."""
@@ -122,48 +97,13 @@ class Cell:
         fits = {name: one for name, one in sample.others.items() if len(one.input_ids) <= most}
         return replace(sample, others=fits)
 
+    def counts(self, measured: Measured) -> Counts:
+        """Count the samples of the main run that an experiment measured, or why it did not.
 
-def _tokens(plan: Plan) -> pd.DataFrame:
-    """Count the question tokens that each pass blocks. Conditions that block none have no row."""
-    counted = [
-        (plan.samples[row.sample].id, row.condition, row.draw, float(len(row.tokens)))
-        for batch in plan.batches
-        for row in batch.rows
-        if row.intervention.tokens
-    ]
-    frame = pd.DataFrame(counted, columns=["id", "condition", "draw", "n_tokens"])
-    return frame.astype({"id": object, "condition": object, "draw": np.int64, "n_tokens": float})
-
-
-def with_facts(rows: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
-    """Add to `rows` the `facts` about each sample and condition.
-
-    Columns of `facts` other than `id` and `condition` replace columns of `rows` of the same name.
-    """
-    keys = ["id", "condition"]
-    replaced = [name for name in rows if name in facts and name not in keys]
-    return rows.drop(columns=replaced).merge(facts, on=keys, how="left")
-
-
-def counts(
-    controls: Collection[str],
-    answers: pd.DataFrame,
-    rows: pd.DataFrame,
-    left_out: Mapping[str, str],
-) -> Counts:
-    """Count the answers that an experiment used, and the samples of its controls.
-
-    `left_out` is id → reason why the sample was not passed. All other samples that were not passed
-    lacked a partner or a control.
-    """
-    passed = set(rows["id"])
-    dropped = Counter(left_out.get(id_, NO_PARTNER) for id_ in answers["id"] if id_ not in passed)
-    n_exact = answers.set_index("id")["eq_tokens"].map(lambda of: len({*of}))
-    notes = {}
-    for control in sorted({*controls} & {*rows["condition"]}):
-        n_tokens = rows[rows["condition"] == control].groupby("id")["n_tokens"].min()
-        few = n_tokens < n_exact.reindex(n_tokens.index)
-        notes[f"{control}: measured"] = len(n_tokens)
-        notes[f"{control}: fewer tokens than the exact question tokens, not counted"] = few.sum()
-    kept = len(answers) - dropped.total()
-    return Counts(len(answers), kept, dict(dropped), {name: int(n) for name, n in notes.items()})
+        Samples to measure that were not passed lacked a partner or a control.
+        """
+        clean = [s for name, s in measured.arrays.items() if name.endswith("/clean")]
+        kept = int((~np.isnan(clean[0][0, 0])).sum()) if clean else 0
+        total, given = len(measured.ids), len(self.answers)
+        dropped = {OUTSIDE_SAMPLE: total - given, NO_PARTNER: given - kept}
+        return Counts(total, kept, {reason: n for reason, n in dropped.items() if n})

@@ -33,10 +33,11 @@ class Intervention:
     What it is compared with and controlled by follows from these three coordinates.
     """
 
-    # name in tables, label in legends, and the clause that completes `ΔP when ...`
+    # name in tables, label in legends, and the clause that completes `ΔP when ...`; conditions of
+    # experiments have only a name
     name: str
-    label: str
-    when: str
+    label: str = ""
+    when: str = ""
     settings: tuple[str, ...] = ()  # keys of the config's `conditions`, all of which must be on
     tokens: str | None = None  # question tokens that it blocks, a key of `TOKENS`, or None
     # `own`, `crossed` (the partner's), or another version of the question that an experiment makes

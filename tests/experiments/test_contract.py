@@ -2,7 +2,6 @@
 
 import importlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,19 @@ import pandas as pd
 import pytest
 from figure_tables import caption
 from handmade import drawn
-from small_cell import READOUTS, SmallCell, clean_difference, prompts_of, small_cell
+from small_cell import READOUTS, SmallCell, clean_difference, small_cell
 from workflow import SHIPPED, merged
 
 import anchorscope.experiments
 from anchorscope.cell.tables import join
 from anchorscope.config.sections import Section
 from anchorscope.config.settings import Bootstrap
-from anchorscope.experiments import measured, registry, scored
+from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Experiment, SampledSettings
-from anchorscope.experiments.products import PER_SAMPLE_COLUMNS, of_cell, per_sample
-from anchorscope.experiments.scored import Cell
+from anchorscope.experiments.measured import PER_SAMPLE, Measured, of_cell, per_sample
 from anchorscope.figures.fit import PX_PER_MM, as_svg, size_of
 from anchorscope.figures.view import View
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.config import load
 from tools import write_docs
@@ -55,15 +54,23 @@ def experiment(request: pytest.FixtureRequest, documented: Experiment) -> Experi
     return documented if request.param == page.NAME else registry.EXPERIMENTS[request.param]
 
 
-ROWS: dict[str, pd.DataFrame] = {}
+MEASURED: dict[str, Measured] = {}
 
 
 @pytest.fixture
-def rows(experiment: Experiment, small: SmallCell) -> pd.DataFrame:
+def measured(experiment: Experiment, small: SmallCell) -> Measured:
     """What the experiment measures of the small cell, once."""
-    if experiment.name not in ROWS:
-        ROWS[experiment.name] = small.rows(experiment)
-    return ROWS[experiment.name]
+    if experiment.name not in MEASURED:
+        MEASURED[experiment.name] = small.measured(experiment)
+    return MEASURED[experiment.name]
+
+
+def table_of(
+    experiment: Experiment, measured: Measured, small: SmallCell, **changes: Any
+) -> pd.DataFrame:
+    """The experiment's table of the small cell."""
+    answers = small.answers.assign(**changes)
+    return of_cell(experiment, measured, small.scores, answers, BOOTSTRAP)
 
 
 def test_settings_come_back_from_the_config_with_their_defaults(experiment: Experiment) -> None:
@@ -75,14 +82,20 @@ def test_settings_come_back_from_the_config_with_their_defaults(experiment: Expe
     assert config.settings_of(experiment.name).model_dump(mode="json") == defaults
 
 
-def test_rows_are_of_the_stored_probes_samples_at_the_read_outs_asked_for(
-    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+def test_arrays_are_in_the_order_of_the_scores_and_come_back_from_their_file(
+    measured: Measured, small: SmallCell, tmp_path: Path
 ) -> None:
-    assert {*measured.COLUMNS} <= {*rows}
-    assert {*rows["readout"]} == {*READOUTS} and {*rows["id"]} <= {*small.probes.ids}
-    names = {"clean", *(one.name for one in experiment.interventions)}
-    assert {"clean"} < {*rows["condition"]} <= names
-    assert not rows.duplicated(["id", "condition", "draw", "readout", "layer"]).any()
+    assert measured.ids.tolist() == small.scores.ids.tolist() == sorted(small.answers["id"])
+    for readout in READOUTS:
+        (clean,) = measured.at(readout)["clean"]
+        assert clean.shape == small.scores.readout(readout).clean.shape
+    measured.write(tmp_path / "measured.safetensors")
+    read = Measured.read(tmp_path / "measured.safetensors")
+    assert read.ids.tolist() == measured.ids.tolist()
+    assert read.arrays.keys() == measured.arrays.keys()
+    for name, array in measured.arrays.items():
+        assert read.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(read.arrays[name], array)
 
 
 def test_a_long_experiment_may_measure_some_samples_only(
@@ -90,30 +103,27 @@ def test_a_long_experiment_may_measure_some_samples_only(
 ) -> None:
     if not issubclass(experiment.settings, SampledSettings):
         return
-    prompts = prompts_of(small.answers)
-    cell = Cell(
-        small.loaded, small.answers, small.probes, READOUTS, small.scores.headlines, prompts=prompts
-    )
+    cell = small.cell(loaded=small.eager)
     sampled = cell.sampled(10)
     assert len(sampled.samples) == 10 and {*sampled.samples} == {*cell.sampled(10).samples}
-    assert {*sampled.left_out} == {*cell.samples} - {*sampled.samples}
     assert cell.sampled(None) is cell and cell.sampled(1000) is cell
-    rows = experiment.measure(replace(sampled, loaded=small.eager), experiment.settings(samples=10))
-    assert {*rows["id"]} == {*sampled.samples}
-    counts = scored.counts(experiment.controls, small.answers, rows, sampled.left_out)
+    found = experiment.module("measure").measure(sampled, experiment.settings(samples=10))
+    (clean,) = found.at(READOUTS[0])["clean"]
+    assert {*found.ids[~np.isnan(clean).any(0)]} == {*sampled.samples}
+    counts = sampled.counts(found)
     assert counts.kept == 10 and counts.dropped == {"outside the sample": 38}
-    table = of_cell(experiment, small.products(rows), BOOTSTRAP)
+    table = table_of(experiment, found, small)
     assert table["n_paired"].max() <= 10 < table["n"].max()
 
 
-def test_its_own_clean_score_is_the_stored_one(rows: pd.DataFrame, small: SmallCell) -> None:
-    assert len(rows) and clean_difference(rows, small.scores) < 1e-4
+def test_its_own_clean_score_is_the_stored_one(measured: Measured, small: SmallCell) -> None:
+    assert clean_difference(measured, small.scores) < 1e-4
 
 
 def test_the_table_has_the_columns_that_the_record_explains(
-    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+    experiment: Experiment, measured: Measured, small: SmallCell
 ) -> None:
-    table = of_cell(experiment, small.products(rows), BOOTSTRAP)
+    table = table_of(experiment, measured, small)
     assert list(table) == list(experiment.columns) and len(table)
     assert {*(table["site"] + "/" + table["position"])} == {*READOUTS}
     assert all(meaning.strip() for meaning in experiment.columns.values())
@@ -125,48 +135,40 @@ def test_the_page_of_the_experiments_explains_every_column() -> None:
         assert f"<!-- columns: {one.package}.COLUMNS -->\n\n- " in text, "run: make docs"
 
 
-def test_nothing_depends_on_the_order_of_rows(
-    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+def test_nothing_depends_on_the_order_of_the_answers(
+    experiment: Experiment, measured: Measured, small: SmallCell
 ) -> None:
-    products = small.products(rows)
-    table = of_cell(experiment, products, BOOTSTRAP)
-    order = np.random.default_rng(0).permutation(len(rows))
-    mixed = small.products(rows.iloc[order])
-    mixed = type(mixed)(mixed.scores, mixed.answers[::-1], mixed.rows)
-    pd.testing.assert_frame_equal(of_cell(experiment, mixed, BOOTSTRAP), table)
+    table = table_of(experiment, measured, small)
+    mixed = of_cell(experiment, measured, small.scores, small.answers[::-1], BOOTSTRAP)
+    pd.testing.assert_frame_equal(mixed, table)
+
+
+def test_measurements_of_other_samples_than_the_scores_are_refused(
+    experiment: Experiment, measured: Measured, small: SmallCell
+) -> None:
+    other = Measured(measured.ids[::-1], measured.arrays)
+    with pytest.raises(AnchorscopeError, match="do not match"):
+        table_of(experiment, other, small)
 
 
 def test_a_control_with_fewer_tokens_than_the_exact_ones_never_counts(
-    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+    experiment: Experiment, measured: Measured, small: SmallCell
 ) -> None:
-    assert experiment.controls
-    of_control = rows["condition"].isin(experiment.controls)
-    few = rows.assign(n_tokens=rows["n_tokens"].mask(of_control, 1.0))
-    for some, counts in ((rows, True), (few, False)):
-        table = of_cell(experiment, small.products(some), BOOTSTRAP)
-        values = per_sample(experiment, small.products(some))["value"]
+    if experiment.name == "answer-only":  # its control blocks the whole question
+        return
+    few = {"question_tokens": small.answers["eq_tokens"]}
+    for changes, counts in (({}, True), (few, False)):
+        table = table_of(experiment, measured, small, **changes)
+        answers = small.answers.assign(**changes)
+        values = per_sample(experiment, measured, small.scores, answers)["value"]
         assert (table["n_paired"] > 0).any() == counts and values.notna().any() == counts
-    notes = scored.counts(experiment.controls, small.answers, few, {}).notes
-    assert sum(n for what, n in notes.items() if "fewer tokens" in what) > 0
-
-
-def test_a_control_acts_on_as_many_tokens_as_what_it_controls(
-    experiment: Experiment, rows: pd.DataFrame
-) -> None:
-    n_tokens = rows.groupby(["id", "condition"])["n_tokens"].max().unstack("condition")
-    for name, other in experiment.controlled.items():
-        if {name, other} <= {*n_tokens}:
-            both = n_tokens[[other, name]].dropna()
-            control, acted_on = both[other], both[name]
-            said = f"{other} acts on as many tokens as {name}, or on all there are"
-            assert (control <= acted_on).all() and (control == acted_on).mean() > 0.5, said
 
 
 def test_rows_a_sample_are_those_of_the_planted_truth(
-    experiment: Experiment, rows: pd.DataFrame, small: SmallCell
+    experiment: Experiment, measured: Measured, small: SmallCell
 ) -> None:
-    frame = per_sample(experiment, small.products(rows))
-    assert tuple(frame) == PER_SAMPLE_COLUMNS
+    frame = per_sample(experiment, measured, small.scores, small.answers)
+    assert tuple(frame) == PER_SAMPLE
     assert {*frame["id"]} == {*small.truth["id"]}
     assert not frame.duplicated(["id", "site", "position", "arm", "measure"]).any()
     judged = of_experiment(frame, small.answers, small.truth, draws=5)
@@ -175,9 +177,9 @@ def test_rows_a_sample_are_those_of_the_planted_truth(
 
 
 def test_every_view_draws_from_its_own_table_as_wide_as_asked(
-    experiment: Experiment, rows: pd.DataFrame, small: SmallCell, tmp_path: Path
+    experiment: Experiment, measured: Measured, small: SmallCell, tmp_path: Path
 ) -> None:
-    table = join([("m", "d")], [of_cell(experiment, small.products(rows), BOOTSTRAP)])
+    table = join([("m", "d")], [table_of(experiment, measured, small)])
     write_csv(table, tmp_path / "table.csv")
     for view in experiment.pictures.values():
         spec = picture(view, read_csv(tmp_path / "table.csv"), width=600)
@@ -187,11 +189,12 @@ def test_every_view_draws_from_its_own_table_as_wide_as_asked(
 
 
 def test_an_empty_cell_gives_an_empty_table_and_a_figure_that_says_so(
-    experiment: Experiment, rows: pd.DataFrame, small: SmallCell, tmp_path: Path
+    experiment: Experiment, small: SmallCell, tmp_path: Path
 ) -> None:
-    table = of_cell(experiment, small.products(rows[:0]), BOOTSTRAP)
+    nothing = Measured(small.scores.ids)
+    table = table_of(experiment, nothing, small)
     assert table.empty and list(table) == list(experiment.columns)
-    assert per_sample(experiment, small.products(rows[:0])).empty
+    assert per_sample(experiment, nothing, small.scores, small.answers).empty
     write_csv(join([("m", "d")], [table]), tmp_path / "table.csv")
     for view in experiment.pictures.values():
         spec = picture(view, read_csv(tmp_path / "table.csv"))

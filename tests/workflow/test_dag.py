@@ -10,6 +10,7 @@ from small_cell import clean_difference
 from workflow import SHIPPED, TINY, call, counted, merged, said
 
 from anchorscope import Detector
+from anchorscope.experiments.measured import Measured
 from anchorscope.models import loading
 from anchorscope.statistics.scores import Scores
 from anchorscope.storage import provenance
@@ -85,13 +86,12 @@ def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path
     clone.build(picture, change=change)
     of_targets = {"experiment_table": 1, "picture": 2}
     assert clone.planned("patching", change=change) == of_targets
-    rows = clone.results / "experiments/patching/tiny-llama/tiny-world.parquet"
-    record = provenance.read(rows)
+    path = clone.results / "experiments/patching/tiny-llama/tiny-world.safetensors"
+    record = provenance.read(path)
     assert record["settings"]["settings"] == {"arms": ["placebo"]}
     assert record["settings"]["readouts"] == SHIPPED["readouts"]
     scores = Scores.read(clone.results / "scores/tiny-llama/tiny-world.safetensors")
-    assert clean_difference(read_parquet(rows), scores) < 1e-4
-    assert any("fewer tokens" in note for note in record["counts"]["notes"])
+    assert clean_difference(Measured.read(path), scores) < 1e-4
 
 
 def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(tmp_path, fresh):

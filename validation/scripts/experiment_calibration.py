@@ -4,7 +4,7 @@ from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.experiments import products
+    from anchorscope.experiments.measured import Measured, per_sample
     from anchorscope.experiments.registry import EXPERIMENTS
     from anchorscope.pairs.per_sample import per_sample as pairs_of
     from anchorscope.passes.activations import measured
@@ -20,10 +20,10 @@ with stage(snakemake):
         truth = read_parquet(planted[0]) if planted else None
         passed = measured(answers, given.activations[place])
         found = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
-        for (name, *cell), path in zip(chosen.measured, given.rows, strict=True):
+        for (name, *cell), path in zip(chosen.measured, given.measured, strict=True):
             if cell == [model, dataset]:
-                made = products.Products(scores, answers, read_parquet(path))
-                found[name] = products.per_sample(EXPERIMENTS[name], made)
+                made = Measured.read(path)
+                found[name] = per_sample(EXPERIMENTS[name], made, scores, answers)
         pairs = pairs_of(scores, passed)
         for name, frame in found.items():
             table = experiments.of_experiment(frame, answers, truth, pairs, **chosen.bootstrap)

@@ -15,12 +15,7 @@ from anchorscope.statistics.columns import (
 )
 
 QUESTION = REGISTRY["question"]
-ANSWER_ONLY = Intervention(
-    "answer-only",
-    "the question left out",
-    "the answer stands without its question",
-    question="answer-only",
-)
+ANSWER_ONLY = Intervention("answer-only", question="answer-only")
 COLUMNS = {
     **READOUT_COLUMNS,
     **GROUP_COLUMNS,
@@ -44,9 +39,6 @@ EXPERIMENT = Experiment(
     about="The question is left out of the prompt; the control blocks attention to all question "
     "tokens, which hides as much and shifts no position.",
     settings=AnswerOnly,
-    interventions=(ANSWER_ONLY, QUESTION),
-    controlled={ANSWER_ONLY.name: QUESTION.name},
-    draws=1,
     columns=COLUMNS,
     views={
         "bars": "Predictions that flip when the question is left out",

@@ -3,30 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pandas as pd
-
 from anchorscope.anchors import tokens
 from anchorscope.experiments.answer_only import ANSWER_ONLY, QUESTION, AnswerOnly
-from anchorscope.experiments.scored import Cell, with_facts
+from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.scored import Cell
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.planning import behind
 from anchorscope.questions.prompts import without_question
 from anchorscope.styles import style_of
 
 
-def measure(cell: Cell, settings: AnswerOnly) -> pd.DataFrame:
-    """Score every answer of a cell without its question, and with the whole question blocked.
-
-    `n_tokens` is the number of question tokens that are left out or blocked.
-    """
+def measure(cell: Cell, settings: AnswerOnly) -> Measured:
+    """Score every answer of a cell without its question, and with the whole question blocked."""
     passed = [
         replace(cell.samples[id_], others={ANSWER_ONLY.name: _behind(cell.samples[id_], ids)})
         for id_, ids in bare_prompts(cell).items()
     ]
-    conditions = [ANSWER_ONLY, QUESTION]
-    rows = cell.score(passed, conditions)
-    gone = [(of.id, one.name, len({*of.question_tokens})) for of in passed for one in conditions]
-    return with_facts(rows, pd.DataFrame(gone, columns=["id", "condition", "n_tokens"]))
+    return cell.score(passed, [ANSWER_ONLY, QUESTION])
 
 
 def bare_prompts(cell: Cell) -> dict[str, tuple[int, ...]]:

@@ -43,8 +43,6 @@ EXPERIMENT = Experiment(
     about="Questions that the model refuses once the prompt allows it, by group; the control forms "
     "the groups by the flips under random tokens.",
     settings=Boundary,
-    interventions=(KNOCKOUT, RANDOM),
-    controlled={KNOCKOUT.name: RANDOM.name},
     columns=COLUMNS,
     views={"layers": "Questions that the model refuses once the prompt allows it"},
 )

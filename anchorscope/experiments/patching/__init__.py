@@ -19,19 +19,9 @@ from anchorscope.statistics.columns import (
     READOUT_COLUMNS,
 )
 
-RANDOM = Intervention(
-    "patch-random",
-    "as many random question tokens replaced",
-    "as many random question tokens are replaced by tokens of an unlike question",
-    question="patch-random",
-)
+RANDOM = Intervention("patch-random", question="patch-random")
 ARMS = {
-    arm: Intervention(
-        f"patch-{arm}",
-        f"exact question tokens replaced, {arm} partner",
-        f"the exact question tokens are replaced by the exact question tokens of a {arm} partner",
-        question=f"patch-{arm}",
-    )
+    arm: Intervention(f"patch-{arm}", question=f"patch-{arm}")
     for arm in ("matched", "published", "placebo")
 }
 COLUMNS = {
@@ -61,9 +51,6 @@ EXPERIMENT = Experiment(
     about="The exact question tokens (E_Q) are replaced by the E_Q of another sample of the same "
     "relation; the control replaces as many question tokens outside E_Q.",
     settings=Patching,
-    interventions=(*ARMS.values(), RANDOM),
-    controlled={arm.name: RANDOM.name for arm in ARMS.values()},
-    draws=1,
     follows_pair=True,
     columns=COLUMNS,
     views={

@@ -11,10 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.measured import Measured
 from anchorscope.experiments.patching import ARMS, RANDOM, Patching
-from anchorscope.experiments.scored import Cell, with_facts
+from anchorscope.experiments.scored import Cell
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import random_tokens, runs, seeded
 from anchorscope.passes.partners import Known, answered, known
@@ -41,9 +43,9 @@ log = logging.getLogger(__name__)
 
 
 def partners(
-    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int], arms: Sequence[str]
-) -> tuple[dict[str, dict[str, str]], str | None]:
-    """Choose each sample's partner in each arm. `arms` are keys of `RULES` and include `matched`.
+    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int]
+) -> tuple[dict[str, dict[str, str]], str]:
+    """Choose each sample's partner in each arm.
 
     A partner has the same relation and another subject, and follows the arm's rule. Partners of the
     same template are preferred. Among several, `seed` and the sample's id decide. A partner is in
@@ -54,29 +56,29 @@ def partners(
     Returns:
         (chosen, source). `chosen` is arm → id → id of the partner. `source` is where relations are
         from: `relations` (the dataset) or `wording` (the questions). If they are from wording and
-        too few right answers have a matched partner, no arm has partners, and `source` is None.
+        too few right answers have a matched partner, no arm has partners.
     """
     samples, source = known(answers)
     groups: dict[tuple[str, int], list[Known]] = defaultdict(list)
     for one in samples:
         groups[one.relation, folds_of[one.id]].append(one)
-    chosen: dict[str, dict[str, str]] = {arm: {} for arm in arms}
+    chosen: dict[str, dict[str, str]] = {arm: {} for arm in RULES}
     for group in groups.values():
         golds = {one.id: one.golds for one in group}
         right_for = {text: answered(text, golds) for text in {one.answer for one in group}}
-        for one, arm in itertools.product(group, arms):
-            if candidates := _candidates(RULES[arm], one, group, right_for[one.answer]):
+        for one, (arm, rule) in itertools.product(group, RULES.items()):
+            if candidates := _candidates(rule, one, group, right_for[one.answer]):
                 chosen[arm][one.id] = seeded(f"{seed}/{one.id}").choice(candidates)
     right = [one.id in chosen["matched"] for one in samples if one.label == 0]
     coverage = sum(right) / len(right) if right else 0.0
     if source == "relations" or coverage >= LEAST_COVERAGE:
         return chosen, source
     log.warning(
-        "%s: not run, because only %.0f %% of the right answers have a matched partner by the "
-        "wording of the questions; at least %.0f %% are needed",
-        *(" and ".join(arms), 100 * coverage, 100 * LEAST_COVERAGE),
+        "patching: not run, because only %.0f %% of the right answers have a matched partner by "
+        "the wording of the questions; at least %.0f %% are needed",
+        *(100 * coverage, 100 * LEAST_COVERAGE),
     )
-    return {arm: {} for arm in arms}, None
+    return {arm: {} for arm in RULES}, source
 
 
 def _candidates(
@@ -102,16 +104,7 @@ def _candidates(
     return alike or [other.id for other in possible]
 
 
-@dataclass(frozen=True)
-class Patched:
-    """A sample with some of its question's tokens replaced."""
-
-    sample: Sample
-    n_tokens: int  # number of replaced tokens
-    changed: float | None = None  # share of the control's replaced tokens with a new id
-
-
-def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
+def measure(cell: Cell, settings: Patching) -> Measured:
     """Score the answers of a cell with tokens of their questions replaced.
 
     A partner (see `partners`) is used only if its E_Q has as many spans as the sample's. The
@@ -119,45 +112,49 @@ def measure(cell: Cell, settings: Patching) -> pd.DataFrame:
     without a partner, or without a donor for the control (see `_donors`), are left out.
 
     Returns:
-        The rows of `clean`, the arms and the control. Columns: `measured.COLUMNS`, `partner` (id of
-        the sample that gave the tokens), `changed` (see `Patched`), `source` (see `partners`).
+        The scores of `clean`, the arms and the control, and some facts. `<arm>/partner`, int64 [n]:
+        index of the sample's partner, -1 if it has none. `changed`, float64 [n]: share of the
+        tokens replaced by the control that got a new id. `by_wording`: whether relations are from
+        the wording of the questions, see `partners`.
     """
-    exchanged, source = partners(cell.answers, cell.seed, cell.folds, tuple(ARMS))
+    exchanged, source = partners(cell.answers, cell.seed, cell.folds)
     samples, donors = cell.samples, _donors(cell)
     patched: list[Sample] = []
-    facts: list[tuple[object, ...]] = []
+    changed: dict[str, float] = {}
     for id_, sample in samples.items():
-        prompts: dict[str, Patched] = {}
+        others: dict[str, Sample] = {}
         for arm in settings.arms:
             partner = samples.get(exchanged[arm].get(id_, ""))
             if partner and len(runs(partner.eq_tokens)) == len(runs(sample.eq_tokens)):
-                prompts[ARMS[arm].name] = exact(sample, partner)
-        if not prompts or not donors[id_]:
-            continue
-        donor = samples[seeded(f"{cell.seed}/{id_}/donor").choice(donors[id_])]
-        prompts[RANDOM.name] = control(sample, donor, f"{cell.seed}/{id_}")
-        patched.append(replace(sample, others={name: one.sample for name, one in prompts.items()}))
-        for name, one in prompts.items():
-            known = (one.sample.partner, one.n_tokens, one.changed, source)
-            facts.append((id_, name, *known))
-    rows = cell.score(patched, [*(ARMS[arm] for arm in settings.arms), RANDOM])
-    names = ["id", "condition", "partner", "n_tokens", "changed", "source"]
-    return with_facts(rows, pd.DataFrame(facts, columns=names))
+                others[ARMS[arm].name] = exact(sample, partner)
+        if others and donors[id_]:
+            donor = samples[seeded(f"{cell.seed}/{id_}/donor").choice(donors[id_])]
+            others[RANDOM.name], changed[id_] = control(sample, donor, f"{cell.seed}/{id_}")
+            patched.append(replace(sample, others=others))
+    measured = cell.score(patched, [*(ARMS[arm] for arm in settings.arms), RANDOM])
+    rows, facts = measured.rows, measured.arrays
+    for name, chosen in exchanged.items():
+        facts[f"{name}/partner"] = np.array([rows.get(chosen.get(id_, ""), -1) for id_ in rows])
+    facts["changed"] = np.array([changed.get(id_, np.nan) for id_ in rows])
+    facts["by_wording"] = np.array(source == "wording")
+    return measured
 
 
-def exact(sample: Sample, partner: Sample) -> Patched:
+def exact(sample: Sample, partner: Sample) -> Sample:
     """Replace the spans of a sample's E_Q by its partner's spans, in order."""
     tokens = [[partner.input_ids[at] for at in run] for run in runs(partner.eq_tokens)]
-    moved = with_spans(sample, runs(sample.eq_tokens), tokens, partner.id)
-    return Patched(moved, len({*sample.eq_tokens}))
+    return with_spans(sample, runs(sample.eq_tokens), tokens, partner.id)
 
 
-def control(sample: Sample, donor: Sample, key: str) -> Patched:
+def control(sample: Sample, donor: Sample, key: str) -> tuple[Sample, float]:
     """Replace question tokens outside E_Q by question tokens outside the donor's E_Q.
 
     As many are replaced as E_Q has, or all if there are fewer. `key` seeds two choices: the
     replaced tokens, and the donor's token to start from. From there, the donor's tokens are taken
     in order, and the last is followed by the first.
+
+    Returns:
+        The sample with tokens replaced, and the share of these tokens that got a new id.
     """
     replaced = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     given = [donor.input_ids[at] for at in donor.question_tokens if at not in donor.eq_tokens]
@@ -165,7 +162,7 @@ def control(sample: Sample, donor: Sample, key: str) -> Patched:
     tokens = [given[(first + n) % len(given)] for n in range(len(replaced))]
     changed = [sample.input_ids[at] != new for at, new in zip(replaced, tokens, strict=True)]
     moved = with_spans(sample, [[at] for at in replaced], [[new] for new in tokens], donor.id)
-    return Patched(moved, len(replaced), sum(changed) / len(changed) if changed else 0.0)
+    return moved, sum(changed) / len(changed) if changed else 0.0
 
 
 def with_spans(
@@ -200,7 +197,7 @@ def with_spans(
     )
 
 
-def _donors(cell: Cell) -> Mapping[str, list[str]]:
+def _donors(cell: Cell) -> dict[str, list[str]]:
     """Map each sample's id to its donors: samples whose tokens the control may put into it.
 
     Donors are in the sample's fold. Their questions have another relation. If the cell has only one
@@ -208,9 +205,8 @@ def _donors(cell: Cell) -> Mapping[str, list[str]]:
     """
     samples, folds = cell.samples, cell.folds
     questions, _ = known(cell.answers)
-    kinds = {one.id: (one.relation, one.template) for one in questions if one.id in samples}
-    several = len({relation for relation, _ in kinds.values()}) > 1
-    kind = {id_: relation if several else template for id_, (relation, template) in kinds.items()}
+    several = len({one.relation for one in questions}) > 1
+    kind = {one.id: one.relation if several else one.template for one in questions}
     giving = [id_ for id_ in kind if {*samples[id_].question_tokens} - {*samples[id_].eq_tokens}]
     return {
         id_: [one for one in giving if kind[one] != kind[id_] and folds[one] == folds[id_]]

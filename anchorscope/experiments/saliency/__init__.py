@@ -20,18 +20,8 @@ from anchorscope.statistics.columns import (
     with_interval,
 )
 
-RANDOM = Intervention(
-    "saliency-random",
-    "saliency of as many random question tokens",
-    "attention to as many random question tokens is scaled up or down slightly",
-    tokens="random",
-)
-SALIENCY = Intervention(
-    "saliency",
-    "saliency of the exact question tokens",
-    "attention to the exact question tokens is scaled up or down slightly",
-    tokens="exact",
-)
+RANDOM = Intervention("saliency-random", tokens="random")
+SALIENCY = Intervention("saliency", tokens="exact")
 COLUMNS = {
     **READOUT_COLUMNS,
     "part": "`sum` over layers up to the headline layer; one `layer`; or one point of the "
@@ -70,8 +60,6 @@ EXPERIMENT = Experiment(
     "gradient of the probe's logit; the control takes as many random question tokens.",
     settings=Saliency,
     reads_attention=True,
-    interventions=(SALIENCY, RANDOM),
-    controlled={SALIENCY.name: RANDOM.name},
     columns=COLUMNS,
     views={"density": "Saliency from the question to the answer", "layers": "Saliency by layer"},
 )

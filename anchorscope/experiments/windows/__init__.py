@@ -18,24 +18,8 @@ from anchorscope.statistics.columns import (
 
 MOST = 12
 """Largest number of windows in a model."""
-CONTROLS = tuple(
-    Intervention(
-        f"window-random-{number}",
-        f"as many random question tokens blocked in window {number}",
-        f"attention to as many random question tokens is blocked in window {number}",
-        tokens="random",
-    )
-    for number in range(MOST)
-)
-WINDOWS = tuple(
-    Intervention(
-        f"window-{number}",
-        f"exact question tokens blocked in window {number}",
-        f"attention to the exact question tokens is blocked in window {number}",
-        tokens="exact",
-    )
-    for number in range(MOST)
-)
+CONTROLS = tuple(Intervention(f"window-random-{number}", tokens="random") for number in range(MOST))
+WINDOWS = tuple(Intervention(f"window-{number}", tokens="exact") for number in range(MOST))
 """The windows, first to last. Their layers depend on the model, see `measure.windows`."""
 COLUMNS = {
     **READOUT_COLUMNS,
@@ -64,9 +48,6 @@ EXPERIMENT = Experiment(
     about="Attention to the exact question tokens (E_Q) is blocked in a window of layers only; the "
     "control blocks as many other question tokens in the same window.",
     settings=Windows,
-    interventions=(*WINDOWS, *CONTROLS),
-    controlled={WINDOWS[i].name: CONTROLS[i].name for i in range(MOST)},
-    draws=1,
     columns=COLUMNS,
     views={"contrast": "Flips beyond random tokens when E_Q is blocked in a window of layers"},
 )

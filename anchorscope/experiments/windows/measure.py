@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-import pandas as pd
+import numpy as np
 
+from anchorscope.experiments.measured import Measured
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.windows import CONTROLS, MOST, WINDOWS, Windows
 from anchorscope.models import families
@@ -18,19 +19,18 @@ class Window(NamedTuple):
     centre: int
 
 
-def measure(cell: Cell, settings: Windows) -> pd.DataFrame:
+def measure(cell: Cell, settings: Windows) -> Measured:
     """Score every sample of a cell under the knockout in each window, and under its control.
 
-    The rows also have the window's `first` and `last` layer and its `centre`, blank for `clean`.
+    The fact `windows` holds each window's `first` and `last` layer and its `centre`.
     """
     places = windows(len(families.layers(cell.loaded)), settings.width)
-    chosen, facts = [], []
-    for number, window in enumerate(places):
-        for one in (WINDOWS[number], CONTROLS[number]):
-            chosen.append(replace(one, layers=(window.first, window.last + 1)))
-            facts.append({"condition": one.name, **window._asdict()})
-    rows = cell.score([*cell.samples.values()], chosen)
-    return rows.merge(pd.DataFrame(facts), on="condition", how="left")
+    chosen = []
+    for window, *both in zip(places, WINDOWS, CONTROLS, strict=False):
+        chosen += [replace(one, layers=(window.first, window.last + 1)) for one in both]
+    measured = replace(cell, draws=1).score([*cell.samples.values()], chosen)
+    measured.arrays["windows"] = np.array(places)
+    return measured
 
 
 def windows(layers: int, width: int | None = None) -> list[Window]:

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import MeanProbes, labelled, long, main_run
+from handmade import MeanProbes, labelled, main_run, measured
 from instrument import TOKENIZER, outputs
 from small_cell import answers_of, prompts_of
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
 from anchorscope.experiments.answer_only import EXPERIMENT, AnswerOnly, measure
-from anchorscope.experiments.products import Products, of_cell
+from anchorscope.experiments.measured import of_cell
 from anchorscope.questions import prompts
 from anchorscope.statistics.samples import sigmoid
 from anchorscope.styles import INSTRUCTION
@@ -28,19 +28,15 @@ def cell_of(loaded: Any) -> scored.Cell:
 def test_scores_are_those_of_the_plain_model_on_the_shorter_text(family: str, load: Any) -> None:
     loaded = load(family, TOKENIZER[family])
     cell = cell_of(loaded)
-    rows = measure.measure(cell, AnswerOnly())
-    alone = rows[rows["condition"] == "answer-only"]
-    assert {*alone["id"]} == {*cell.samples} and not cell.left_out
+    found = measure.measure(cell, AnswerOnly())
     bare = loaded.tokenizer("Q: A:")["input_ids"]
-    for id_, sample in cell.samples.items():
+    for row, sample in zip(found.rows.values(), cell.samples.values(), strict=True):
         answer = [*sample.input_ids[sample.answer_start :]]
         states, _ = outputs(loaded, [*bare, *answer])
         for readout, place in (("final", -1), ("prompt_end", len(bare) - 1)):
-            part = alone[(alone["id"] == id_) & (alone["readout"] == f"resid/{readout}")]
+            (alone,) = found.at(f"resid/{readout}")["answer-only"]
             expected = [float(layer[place].double().mean()) for layer in states["resid"]]
-            assert part.sort_values("layer")["s"].tolist() == pytest.approx(expected, abs=1e-5)
-        gone = alone[alone["id"] == id_]["n_tokens"]
-        assert (gone == len({*sample.question_tokens})).all()
+            assert alone[:, row] == pytest.approx(expected, abs=1e-5)
 
 
 def test_worked_examples_and_the_template_stay_and_the_last_question_goes() -> None:
@@ -63,12 +59,11 @@ QUESTION = dict(zip(IDS, (1.0, 1.0, -1.0, 1.0), strict=True))
 
 
 def by_hand(alone: dict[str, float] = ALONE) -> pd.DataFrame:
-    parts = [long("clean", CLEAN, n_tokens=np.nan)]
-    parts += [long("answer-only", alone, n_tokens=3.0), long("question", QUESTION, n_tokens=3.0)]
+    by_condition = {"clean": CLEAN, "answer-only": alone, "question": QUESTION}
+    found = measured({name: [*s.values()] for name, s in by_condition.items()}, IDS)
     # Text tells as much as the probe, which predicts all the same.
     scores, answers = main_run(CLEAN, CUT, CLEAN), labelled(IDS, [0, 0, 0, 1])
-    products = Products(scores, answers, pd.concat(parts))
-    return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
+    return of_cell(EXPERIMENT, found, scores, answers, Bootstrap(draws=50))
 
 
 def test_flips_and_points_are_those_worked_out_by_hand() -> None:

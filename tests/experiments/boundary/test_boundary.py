@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import MeanProbes, labelled, long, main_run
+from handmade import MeanProbes, labelled, main_run, measured
 from small_cell import answers_of, prompts_of
 
 from anchorscope.answers import answers
@@ -13,7 +13,7 @@ from anchorscope.answers.generation import Written
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import scored
 from anchorscope.experiments.boundary import EXPERIMENT, Boundary, measure
-from anchorscope.experiments.products import Products, of_cell
+from anchorscope.experiments.measured import of_cell
 from anchorscope.questions import prompts
 from anchorscope.styles import INSTRUCTION
 
@@ -25,11 +25,10 @@ UNKNOWN = [0.0, 0.0, 1.0, 1.0, np.nan, 1.0]
 
 
 def by_hand() -> pd.DataFrame:
-    clean = long("clean", CLEAN, n_tokens=np.nan, unknown=UNKNOWN)
-    rows = pd.concat([clean, long("random", RANDOM, n_tokens=1.0)])
-    answers = labelled(IDS, [0, 0, 0, 1, 1, 1])
-    products = Products(main_run(CLEAN, CUT, dict.fromkeys(IDS, 0.0)), answers, rows)
-    return of_cell(EXPERIMENT, products, Bootstrap(draws=50))
+    s = {"clean": [*CLEAN.values()], "random": [*RANDOM.values()]}
+    found, answers = measured(s, IDS, unknown=UNKNOWN), labelled(IDS, [0, 0, 0, 1, 1, 1])
+    scores = main_run(CLEAN, CUT, dict.fromkeys(IDS, 0.0))
+    return of_cell(EXPERIMENT, found, scores, answers, Bootstrap(draws=50))
 
 
 def test_shares_of_refusals_are_those_worked_out_by_hand() -> None:
@@ -62,8 +61,8 @@ def test_a_refusal_is_one_once_the_prompt_allows_it(
         return [Written((*body, *end), (-1.0,) * len(body + end)) for body in bodies]
 
     monkeypatch.setattr(answers, "generate", play)
-    unknown = measure.refusals(cell, Boundary())
-    assert unknown.tolist() == [1.0, 0.0, 1.0, 0.0] and list(unknown.index) == list(cell.samples)
+    refused = measure.refusals(cell, Boundary())
+    assert refused == dict(zip(cell.samples, [True, False, True, False], strict=True))
     asked = [f"Q: {question} A:" for question in cell.answers["question"]]
     start = Boundary().permission
     for text, prompt in zip(seen, asked, strict=True):
@@ -72,8 +71,7 @@ def test_a_refusal_is_one_once_the_prompt_allows_it(
 
 def test_a_prompt_that_gets_too_long_is_not_taken_for_an_answer(load: Any) -> None:
     loaded = load("llama")
-    unknown = measure.refusals(cell_of(loaded), Boundary(permission="x y " * 300))
-    assert unknown.isna().all()
+    assert not measure.refusals(cell_of(loaded), Boundary(permission="x y " * 300))
 
 
 QUESTION = "What is it?"

@@ -9,14 +9,20 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, LAYERS, WIDTH
-from handmade import drawn, labelled, scores_of
+from handmade import drawn, labelled, measured, scores_of
 from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.experiments import scored
-from anchorscope.experiments.flip_figure import EXACT, RANDOM as CONTROL
-from anchorscope.experiments.products import Products, of_cell, per_sample
-from anchorscope.experiments.saliency import EXPERIMENT, RANDOM, SALIENCY, Saliency, figure, measure
+from anchorscope.experiments.flips import EXACT, RANDOM as CONTROL
+from anchorscope.experiments.measured import Measured, of_cell, per_sample
+from anchorscope.experiments.saliency import (
+    EXPERIMENT,
+    RANDOM,
+    SALIENCY,
+    Saliency,
+    measure,
+    results,
+)
 from anchorscope.experiments.scored import Cell
 from anchorscope.models import families, loading
 from anchorscope.models.families import Loaded
@@ -95,11 +101,11 @@ def flow(products: Any, sample: Sample, tokens: Any) -> Any:
 )
 def test_flows_are_those_of_one_row_at_a_time(checkpoint: Any, family: str, loss: Any) -> None:
     given = cell(loading.load(checkpoint(family, TOKENIZER[family]), attention="eager"))
-    rows = measure.measure(given, Saliency(loss=loss))
-    assert scored.counts(EXPERIMENT.controls, given.answers, rows, {}).kept == 5
-    by_key = rows.set_index(["condition", "draw", "readout", "layer", "id"])
+    found = measure.measure(given, Saliency(loss=loss))
+    assert given.counts(found).kept == 5
     read = [readout for readout in HEADLINES if readout != "resid/prompt_end"]
-    assert {*rows["readout"]} == {*read}, "at the prompt's end no answer is read"
+    read_outs = {name.rpartition("/")[0] for name in found.arrays if "/" in name}
+    assert read_outs == {*read}, "at the prompt's end no answer is read"
     for readout, (id_, sample) in product(read, given.samples.items()):
         layers = literal(given, sample, readout, loss)
         drawn = [
@@ -108,13 +114,10 @@ def test_flows_are_those_of_one_row_at_a_time(checkpoint: Any, family: str, loss
         ]
         tokens = {(SALIENCY.name, 0): sample.eq_tokens}
         tokens |= {(RANDOM.name, draw): chosen for draw, chosen in enumerate(drawn)}
-        for (key, chosen), layer in product(tokens.items(), range(len(layers))):
-            row = by_key.loc[(*key, readout, layer, id_)]
-            assert row["n_tokens"] == len(chosen)
-            expected = flow(layers[layer], sample, chosen)
-            assert row["flow"] == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
-        of_readout = rows[(rows["readout"] == readout) & (rows["condition"] == SALIENCY.name)]
-        assert len(layers) == HEADLINES[readout] + 1 == of_readout["layer"].nunique()
+        for (name, draw), chosen in tokens.items():
+            flows = found.at(readout)[name][draw, :, found.rows[id_]]
+            expected = [flow(of_layer, sample, chosen) for of_layer in layers]
+            assert flows == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
 
 
 @pytest.fixture(scope="module")
@@ -123,23 +126,22 @@ def llama(checkpoint: Any) -> Loaded:
 
 
 def test_nothing_depends_on_who_is_passed_together(llama: Loaded) -> None:
-    keys = ["id", "condition", "draw", "readout", "layer"]
     alone, together = (
-        measure.measure(cell(llama, batch_tokens=tokens), Saliency()).sort_values(
-            keys, ignore_index=True
-        )
+        measure.measure(cell(llama, batch_tokens=tokens), Saliency()).arrays
         for tokens in (1, 10**6)
     )
-    pd.testing.assert_frame_equal(alone, together, atol=1e-5, rtol=1e-4)
+    assert alone.keys() == together.keys()
+    for name, array in alone.items():
+        np.testing.assert_allclose(array, together[name], atol=1e-5, rtol=1e-4)
 
 
 def test_a_few_samples_have_flows_up_to_the_main_runs_headline_layer(llama: Loaded) -> None:
     headlines = {"mlp/final": 1, "attn/last_answer": 3}  # not those that the probes' AUCs choose
     few = replace(cell(llama), readouts=[*headlines], headlines=headlines).sampled(2)
-    rows = measure.measure(few, Saliency(samples=2))
-    flows = rows[rows["condition"] == SALIENCY.name]
-    assert flows["id"].nunique() == 2
-    assert flows.groupby("readout")["layer"].max().to_dict() == headlines
+    found = measure.measure(few, Saliency(samples=2))
+    for readout, layer in headlines.items():
+        (flows,) = found.at(readout)[SALIENCY.name]
+        assert len(flows) == layer + 1 and (~np.isnan(flows)).any(0).sum() == 2
 
 
 def test_a_gradient_that_is_not_finite_is_an_error(
@@ -157,28 +159,21 @@ N = 40
 IDS = [f"s{n:02}" for n in range(N)]
 
 
-def made() -> Products:
-    """Two layers, the headline the last: Q flows 2 and 3, A 1 and 1; random tokens .5 each.
+def made() -> dict[str, Any]:
+    """Two layers, the headline the last: Q flows 2 and 3, A 1 and 1; random tokens .5 and 1.5.
 
     One A flows as Q does.
     """
-    q = np.arange(N) < N // 4
-    frames = []
-    for layer in range(2):
-        base = pd.DataFrame({"id": IDS, "readout": "mlp/final", "layer": layer, "draw": 0})
-        label = np.arange(N) % 2
-        clean = base.assign(s=np.where(label, 2.0, -2.0), condition="clean", n_tokens=np.nan)
-        exact = clean.assign(condition=SALIENCY.name, n_tokens=2.0)
-        exact["flow"] = np.where(q, 2.0 + layer, 1.0)
-        exact.loc[N - 1, "flow"] = 2.0 + layer
-        random = exact.assign(condition=RANDOM.name, flow=0.5)
-        frames += [clean, exact, random, random.assign(draw=1, flow=1.5)]
+    q, label = np.arange(N) < N // 4, np.arange(N) % 2
     called = np.where(label, 2.0, -2.0)
+    flows = np.where(q | (np.arange(N) == N - 1), [[2.0], [3.0]], 1.0)
+    found: Measured = measured({"clean": [called] * 2, SALIENCY.name: flows}, IDS)
+    found.add("mlp/final", RANDOM.name, IDS, np.full((2, 2, N), [[[0.5]], [[1.5]]]))
+    found.arrays["cross_entropy"] = np.array(False)
     s = {"clean": [called] * 2, "knockout": [np.where(q, -1, 1) * called] * 2}
     scores = scores_of(s, IDS, fold=np.arange(N) % 2, inner_auc=[[0.5, 0.5], [0.7, 0.7]])
-    answers = labelled(IDS, label, eq_tokens=[[3, 4]] * N)
-    rows = pd.concat(frames, ignore_index=True).assign(loss="logit")
-    return Products(scores, answers, rows)
+    answers = labelled(IDS, label, eq_tokens=[[3, 4]] * N, question_tokens=[[3, 4, 5, 6]] * N)
+    return {"measured": found, "scores": scores, "answers": answers}
 
 
 def only(table: pd.DataFrame, **where: Any) -> pd.Series:
@@ -188,7 +183,7 @@ def only(table: pd.DataFrame, **where: Any) -> pd.Series:
 
 
 def test_flows_and_aucs_are_those_worked_out_by_hand() -> None:
-    table = of_cell(EXPERIMENT, made(), Bootstrap(draws=50))
+    table = of_cell(EXPERIMENT, **made(), bootstrap=Bootstrap(draws=50))
     whole = only(table, part="sum", anchor="all")
     q, a = (only(table, part="sum", anchor=group) for group in "QA")
     assert whole["layer"] == 1 and whole["headline"] and whole["n_paired"] == N
@@ -202,13 +197,13 @@ def test_flows_and_aucs_are_those_worked_out_by_hand() -> None:
     assert np.isnan(q["auc"])
     first = only(table, part="layer", anchor="Q", layer=0)
     assert first["flow"] == 2 and not first["headline"]
-    frame = per_sample(EXPERIMENT, made())
+    frame = per_sample(EXPERIMENT, **made())
     assert frame["value"].iloc[0] == 5 and (frame["control"] == 2).all()
 
 
-@pytest.mark.parametrize("chart", [figure.density, figure.layers])
+@pytest.mark.parametrize("chart", [results.density, results.layers])
 def test_a_panel_shows_each_series_once_and_all_have_one_scale(chart: Any) -> None:
-    spec = drawn(chart, of_cell(EXPERIMENT, made(), Bootstrap(draws=20)))
+    spec = drawn(chart, of_cell(EXPERIMENT, **made(), bootstrap=Bootstrap(draws=20)))
     column = spec["concat"][0]["vconcat"]
     rows = [pd.DataFrame(spec["datasets"][panel["data"]["name"]]) for panel in column]
     assert [set(one["tokens"]) for one in rows] == [{EXACT}, {CONTROL}]

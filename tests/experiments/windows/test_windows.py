@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from conftest import CORPUS, LAYERS
-from handmade import MeanProbes, labelled, rows_of, scores_of
+from handmade import MeanProbes, labelled, measured, scores_of
 from hypothesis import given, strategies as st
 from instrument import answers_table
 
 from anchorscope.config.settings import Bootstrap
-from anchorscope.experiments.products import Products, of_cell
+from anchorscope.experiments.measured import of_cell
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.windows import CONTROLS, EXPERIMENT, MOST, WINDOWS, Windows
 from anchorscope.experiments.windows.measure import measure, windows
@@ -39,40 +39,27 @@ def test_windows_are_evenly_spaced_and_clipped_at_the_ends(layers: int, width: i
             assert [*range(one.first, one.last + 1)] == [k for k in inside if 0 <= k < layers]
 
 
-def test_rows_say_which_layers_were_cut_and_all_of_them_score_as_the_knockout(
+def test_all_layers_in_one_window_score_as_the_knockout_and_one_draw_of_its_control(
     checkpoint: Any,
 ) -> None:
     loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = answers_table(loaded.tokenizer, CORPUS[:4])
-    cell = Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"], {})
-    keys = ["id", "layer"]
-    cut = cell.score([*cell.samples.values()], CUTS)
-    rows = measure(cell, Windows(width=2 * LAYERS))
-    assert {*rows["condition"]} == {"clean"} | {
-        one.name for group in (WINDOWS, CONTROLS) for one in group[:LAYERS]
-    }
-    behind = rows[rows["condition"] != "clean"]
-    assert (behind["first"] == 0).all() and (behind["last"] == LAYERS - 1).all()
+    cell = Cell(loaded, answers, MeanProbes(list(answers["id"])), ["resid/final"], {}, draws=2)
+    cut = cell.score([*cell.samples.values()], CUTS).at("resid/final")
+    found = measure(cell, Windows(width=2 * LAYERS)).at("resid/final")
+    names = {one.name for group in (WINDOWS, CONTROLS) for one in group[:LAYERS]}
+    assert found.keys() == {"clean", "windows"} | names
+    assert (found["windows"][:, :2] == [0, LAYERS - 1]).all()
     for one, group in zip(CUTS, (WINDOWS, CONTROLS), strict=True):
-        expected = cut[cut["condition"] == one.name].set_index(keys).sort_index()
         for window in group[:LAYERS]:
-            found = rows[rows["condition"] == window.name].set_index(keys).sort_index()
-            np.testing.assert_allclose(found["s"], expected["s"], atol=1e-6)
-            assert found["n_tokens"].equals(expected["n_tokens"])
-    single = measure(cell, Windows())
-    places = single.drop_duplicates("condition").set_index("condition")
-    assert places.loc[[one.name for one in WINDOWS[:LAYERS]], "centre"].tolist() == [*range(LAYERS)]
+            np.testing.assert_allclose(found[window.name], cut[one.name][:1], atol=1e-6)
+    single = measure(cell, Windows()).arrays["windows"]
+    assert (single == np.arange(LAYERS)[:, None]).all()
 
 
 IDS = ["a", "b", "c", "d"]
 FLIPPED = {(0, 0): "ab", (0, 1): "abc", (1, 1): "d"}
 """Window and layer read → whose predictions flip; nobody's elsewhere."""
-
-
-def long(condition: str, number: int | None, flipped: dict[int, str]) -> pd.DataFrame:
-    facts = dict.fromkeys(("first", "last", "centre"), number)
-    n_tokens = None if number is None else 1.0
-    return rows_of(condition, signs(flipped), IDS, n_tokens=n_tokens, **facts)
 
 
 def signs(flipped: dict[int, str]) -> list[list[float]]:
@@ -82,14 +69,14 @@ def signs(flipped: dict[int, str]) -> list[list[float]]:
 
 def by_hand() -> pd.DataFrame:
     scores = scores_of({"clean": signs({}), "knockout": signs({0: "ab", 1: "abc"})}, IDS)
-    parts = [long("clean", None, {})]
+    s = {"clean": signs({})}
     for number in (0, 1):
         flipped = {layer: ids for (window, layer), ids in FLIPPED.items() if window == number}
-        parts += [long(WINDOWS[number].name, number, flipped)]
-        parts += [long(CONTROLS[number].name, number, {1: "a"} if number == 0 else {})]
-    answers = labelled(IDS, [0, 0, 1, 1])
-    products = Products(scores, answers, pd.concat(parts))
-    return of_cell(EXPERIMENT, products, Bootstrap(draws=50, min_n=1, min_clusters=1))
+        s[WINDOWS[number].name] = signs(flipped)
+        s[CONTROLS[number].name] = signs({1: "a"} if number == 0 else {})
+    found, answers = measured(s, IDS, windows=[[0] * 3, [1] * 3]), labelled(IDS, [0, 0, 1, 1])
+    bootstrap = Bootstrap(draws=50, min_n=1, min_clusters=1)
+    return of_cell(EXPERIMENT, found, scores, answers, bootstrap)
 
 
 def test_flips_by_window_and_layer_are_those_worked_out_by_hand() -> None:

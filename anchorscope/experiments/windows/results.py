@@ -1,21 +1,25 @@
-"""Picture of windows: a heat map by blocked window (x) and by the layer that the probe reads (y).
+"""Results of windows: flips and ΔP by window and by the layer that the probe reads, and a heat map.
 
-All answers are drawn together. Groups by the knockout's flips would not be independent of windows,
-because the knockout blocks the same tokens in all layers, including those of each window.
+The heat map draws all answers together. Groups by the knockout's flips would not be independent of
+windows, because the knockout blocks the same tokens in all layers, including those of each window.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.experiments.flip_figure import all_answers
-from anchorscope.experiments.windows import COLUMNS
+from anchorscope.experiments import flips
+from anchorscope.experiments.flips import Arm
+from anchorscope.experiments.measured import Arrays, PerSample, control_is_complete
+from anchorscope.experiments.windows import COLUMNS, CONTROLS, WINDOWS
 from anchorscope.figures import data, marks, notes, style
 from anchorscope.figures.axis import Axis
 from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_cell
 from anchorscope.figures.style import Style
 from anchorscope.statements import say, span
+from anchorscope.statistics.analysis import Analysis
 
 UNPREDICTED, NONE = "#d0d0d0", "#f6f6f6"
 HEIGHT = 1.5
@@ -28,11 +32,34 @@ TIPS = {
 }  # fmt: skip
 
 
+def table(analysis: Analysis, measured: Arrays) -> pd.DataFrame:
+    """Return a row for each window, layer, label and anchor, with flips and ΔP."""
+    return flips.table(analysis, COLUMNS, arms(analysis, measured))
+
+
+def per_sample(analysis: Analysis, measured: Arrays) -> PerSample:
+    """Return whether each sample flips at the headline layer, under each window."""
+    return flips.per_sample(analysis, arms(analysis, measured))
+
+
+def arms(analysis: Analysis, measured: Arrays) -> dict[str, Arm]:
+    """Map the number of each window to its arm."""
+    found, complete = {}, control_is_complete(analysis.answers)
+    for number, (first, last, centre) in enumerate(measured["windows"]):
+        names = WINDOWS[number].name, CONTROLS[number].name
+        facts = {"window": number, "first": first, "last": last, "centre": centre}
+        arm = flips.against_control(measured, *names, complete)
+        found[str(number)] = replace(arm, facts=facts)
+    return found
+
+
 @as_chart
 def contrast(table: pd.DataFrame, request: Request) -> Picture:
     """Draw flips with exact tokens blocked, minus those with random tokens, in a panel per cell."""
-    rows = all_answers(data.shown(table, request, COLUMNS))
-    rows = rows[rows["layer"] >= rows["first"]]  # layers that the window can affect
+    rows = data.shown(table, request, COLUMNS)
+    rows = rows[(rows["label"].astype(str) == "all") & (rows["anchor"] == "all")]
+    # layers that the window can affect
+    rows = rows[(rows["n_paired"] > 0) & (rows["layer"] >= rows["first"])]
     layout = by_cell(request)
     return Picture(layout, [], [_panel(rows, layout.look)], _caption(rows, request))
 

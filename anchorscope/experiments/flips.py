@@ -1,21 +1,100 @@
-"""Pictures of flips under an experiment's arms and their control, by layer or as bars."""
+"""Flips and ΔP under an experiment's arms and their controls: tables, and pictures of flips.
+
+Tables have groups by label and by anchor. Pictures show flips by layer or as bars.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
+import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.measured import Arrays, PerSample
 from anchorscope.figures import data, marks, notes, style
 from anchorscope.figures.axis import PERCENT, Axis
 from anchorscope.figures.picture import Caption, Panel, Picture, Request, by_model
 from anchorscope.figures.style import Series
 from anchorscope.statements import say
+from anchorscope.statistics.analysis import SHARE, Analysis, Columns, Group, anchored, count
+from anchorscope.statistics.bands import ANY, Means
+from anchorscope.statistics.samples import effects_of
 
+LABELS = ("all", "0", "1")
+"""Labels of the groups: all samples, right answers, wrong answers."""
 GREY = "#9a9a9a"
 EXACT, RANDOM = "exact question tokens", "random question tokens"
 TIPS = {"series": ("group", ""), "tokens": ("tokens", ""), "value": ("flips, %", ".1f")}
 FLIPS = Axis("Flips (%)", PERCENT)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Effects of one arm (a condition and its control) on each sample at each layer."""
+
+    counted: np.ndarray  # whether the sample counts, bool [layers, n]
+    # column → values that are averaged over the samples that count, [layers, n] or [n]: ΔP in
+    # percentage points, flips (0 or 1), shares of draws or tokens, or differences
+    values: Mapping[str, np.ndarray]
+    facts: Columns = field(default_factory=dict)  # column → fact of the arm
+
+
+def against_control(
+    measured: Arrays, name: str, control: str, complete: np.ndarray | bool = True
+) -> Arm:
+    """Compare a condition with its control, sample by sample.
+
+    A sample counts if both were measured, and the control is `complete`, bool [n].
+
+    Returns:
+        An arm with values [layers, n]. `flips`: whether the predicted class flips. `random`: the
+        share of the control's draws in which it flips. `contrast`: `flips` - `random`. `delta_p`:
+        ΔP. `random_delta_p`: mean ΔP of the control's draws. `delta_p_contrast`: the difference.
+    """
+    clean = measured["clean"][0]
+    exact, draws = (effects_of(clean, measured[one]) for one in (name, control))
+    counted = exact.measured & draws.measured & complete
+    flips, random = (one.flip.mean(axis=0) for one in (exact, draws))
+    points, chance = (one.delta_p.mean(axis=0) for one in (exact, draws))
+    values = {"flips": flips, "random": random, "contrast": flips - random}
+    values |= {"delta_p": points, "random_delta_p": chance, "delta_p_contrast": points - chance}
+    return Arm(np.broadcast_to(counted, clean.shape), values)
+
+
+def table(analysis: Analysis, columns: Iterable[str], arms: Mapping[str, Arm]) -> pd.DataFrame:
+    """Return a table with a row for each layer, arm, label and anchor."""
+    predicts = analysis.strength["predicts"] if "predicts" in columns else None
+    z = analysis.answers["label"].astype(str).to_numpy()
+    anchors = anchored(analysis.readout.effects["knockout"].flip[0])
+    groups = []
+    for (name, arm), label, anchor in product(arms.items(), LABELS, anchors):
+        members = ((label == "all") | (z == label)) & anchors[anchor]
+        key = {"arm": name, "label": label, "anchor": anchor, "predicts": predicts}
+        groups.append(_group(key | arm.facts, arm, members[None]))
+    return analysis.by_group(columns, lambda _: groups)
+
+
+def _group(key: Columns, arm: Arm, members: np.ndarray) -> Group:
+    counted = members & arm.counted
+    bounds = {"contrast": (-1.0, 1.0)}
+    bounds |= dict.fromkeys(("delta_p", "random_delta_p", "delta_p_contrast"), ANY)
+    quantities = {
+        column: Means(values[None], counted, bounds=bounds.get(column, SHARE))
+        for column, values in arm.values.items()
+    }
+    return Group(key | {"n_paired": count(counted)}, members, counted, quantities)
+
+
+def per_sample(analysis: Analysis, arms: Mapping[str, Arm]) -> PerSample:
+    """Return whether each sample flips at the headline layer."""
+    layer, found = analysis.readout.headline, PerSample()
+    for name, arm in arms.items():
+        flips, random = (
+            np.where(arm.counted[layer], arm.values[column][layer], np.nan)
+            for column in ("flips", "random")
+        )
+        found[name, "flip"] = flips, random
+    return found
 
 
 @dataclass(frozen=True)
@@ -44,12 +123,6 @@ def rows_of(
     rows = rows if "arm" in rows else rows.assign(arm=next(iter(words.arms)))
     groups = rows["anchor"].isin(style.ANCHORS) & (rows["label"].astype(str) == label)
     return rows[groups & (rows["n_paired"] > 0)]
-
-
-def all_answers(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows for all labels and groups together, except rows that count no sample."""
-    everyone = (rows["label"].astype(str) == "all") & (rows["anchor"] == "all")
-    return rows[everyone & (rows["n_paired"] > 0)]
 
 
 def bars(rows: pd.DataFrame, request: Request, words: Words) -> Picture:
