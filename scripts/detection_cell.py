@@ -8,6 +8,7 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.config.settings import Bootstrap
     from anchorscope.detectors import evaluation, reads, self_awareness
+    from anchorscope.passes.activations import measured
     from anchorscope.statistics.analysis import stacked
     from anchorscope.workflow.tables import write
 
@@ -17,14 +18,12 @@ with stage(snakemake):
         "self-awareness": self_awareness.COLUMNS,
     }
     given, parts = snakemake.input, {name: [] for name in columns}
-    answers, pathways = read_parquet(given.answers), read_parquet(given.pathways)
+    answers = measured(read_parquet(given.answers), given.activations)
     how = Bootstrap(**snakemake.params.bootstrap), snakemake.params.seed
-    by_readout = read_parquet(given.detection).groupby("readout", sort=False, observed=True)
-    for readout, rows in Progress(by_readout, unit="read-outs"):
-        scored, predicted = evaluation.scored(rows, answers), pathways["readout"] == readout
-        parts["detection"].append(evaluation.table(scored, readout, *how))
-        parts["detection-reads"].append(reads.table(rows, answers, readout, *how))
-        of_pathways = self_awareness.table(pathways[predicted], answers, readout, *how)
-        parts["self-awareness"].append(of_pathways)
+    by_readout = read_parquet(given.detection).groupby("readout", sort=False)
+    for readout, scores in Progress(by_readout, unit="read-outs"):
+        parts["detection"].append(evaluation.table(scores, answers, readout, *how))
+        parts["detection-reads"].append(reads.table(scores, answers, readout, *how))
+        parts["self-awareness"].append(self_awareness.table(scores, answers, readout, *how))
     made = {name: stacked(frames, columns[name]) for name, frames in parts.items()}
     write(snakemake, made, counts=provenance.counts_of(given.detection))

@@ -60,11 +60,11 @@ def test_rows_are_sorted_by_id_and_answers_behind_their_partners_questions(
     assert list(swapped["question"]) == list(partners["question"])
     assert list(swapped["ea_text"]) == list(by_id.loc[swapped["id"], "ea_text"])
     table = out_of_fold.scores(cell, [METHODS["probe"], METHODS["before"]])
-    assert len(table) == 2 * (len(answers) + len(swapped)) and np.isfinite(table["s"]).all()
-    crossed = table["condition"] == "crossed"
-    of_row = table["id"].map(by_id["crossed_partner"])
-    assert table["partner"][crossed].eq(of_row[crossed]).all()
-    assert table["partner"][~crossed].isna().all()
+    assert list(table["id"]) == list(cell.design.ids) and (table["fold"] == cell.design.fold).all()
+    for name in ("probe", "before"):
+        assert np.isfinite(table[[f"s/{name}", f"rank/{name}"]]).all(axis=None)
+        moved = np.isfinite(table[f"crossed/{name}"])
+        assert list(moved) == list(by_id["crossed_partner"].notna())
 
 
 def test_a_read_out_that_was_not_measured_is_named(measured: tuple[Path, pd.DataFrame]) -> None:
