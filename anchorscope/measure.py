@@ -19,7 +19,8 @@ from anchorscope.config.sections import Mark
 from anchorscope.config.settings import Config
 from anchorscope.curve.per_sample import per_sample
 from anchorscope.detectors import card
-from anchorscope.detectors.detector import Detector, Origin, export
+from anchorscope.detectors.detector import Detector, Origin
+from anchorscope.detectors.export import export
 from anchorscope.models.loading import wrapped
 from anchorscope.models.rows import Asked, Rows, added, answer, arounds_of, ask, settings_of
 from anchorscope.passes import activations

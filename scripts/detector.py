@@ -8,8 +8,9 @@ from anchorscope.storage.files import read_csv, read_json, read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.detectors import card, served
-    from anchorscope.detectors.detector import Origin, export, out_of_fold_auc, shape_of
+    from anchorscope.detectors import card
+    from anchorscope.detectors.detector import Origin, shape_of
+    from anchorscope.detectors.export import SERVED, export, fit_probes, out_of_fold_auc, states_of
     from anchorscope.models.loading import read_config
     from anchorscope.models.rows import arounds_of
     from anchorscope.passes import activations
@@ -33,7 +34,7 @@ with stage(snakemake):
         settings=chosen.settings,
     )
     main = available(chosen.readout, {Location.of(one).site for one in probes.fitted})
-    written = {snakemake.output.probe: main, snakemake.output.resid: served.READOUT}
+    written = {snakemake.output.probe: main, snakemake.output.resid: SERVED}
     if not {*written.values()} <= probes.fitted.keys():
         located, loaded = jobs.model_of(snakemake)
     counts = provenance.counts_of(folder)
@@ -41,8 +42,8 @@ with stage(snakemake):
         if readout in probes.fitted:
             fitted, (_, states) = probes.fitted[readout], activations.read(folder, readout, "clean")
         else:
-            states = served.states(loaded, answers, readout)
-            fitted = served.fit(states, design, loaded.device)
+            states = states_of(loaded, answers, readout)
+            fitted = fit_probes(states, design, loaded.device)
         # the numbers of the run are those of a read-out of the run
         table = card.numbers(read_csv(given.summary), readout if readout in probes.fitted else main)
         table |= {card.AT_LAYER: out_of_fold_auc(fitted, design, states)}

@@ -12,6 +12,7 @@ import pandas as pd
 from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Samples, Training, text_columns
 from anchorscope.detectors.methods.output import P_TRUE
+from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import Method
 from anchorscope.passes import activations
 from anchorscope.passes.features import Features
@@ -50,13 +51,17 @@ class DetectionCell:
         return [need for need in method.needs if not measured[need]]
 
     def training(self, fold: int) -> Training:
-        """Return the samples outside an outer fold, with the probes that were fitted to them."""
+        """Return the samples outside an outer fold, with the probes that were fitted to them.
+
+        Methods share these probes.
+        """
         z, settings, cut = self.design.z, self.design.settings, self.knockout
         inner, device = self.design.inner[fold], self.device
         train = Training(self.clean, z, inner, settings, knockout=cut, device=device)
         alone = slice(fold, fold + 1)
         fitted = {name: one.part(slice(None), alone) for name, one in self.fitted.items()}
-        return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
+        train = replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
+        return with_probes(train)
 
 
 def read(

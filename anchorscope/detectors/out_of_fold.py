@@ -14,7 +14,6 @@ import pandas as pd
 
 from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.method import Unsupervised
-from anchorscope.detectors.methods.probe import with_probes
 from anchorscope.detectors.registry import Method
 from anchorscope.statistics.samples import mismatch
 from anchorscope.storage.progress import Progress
@@ -44,7 +43,7 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
         else:
             found |= {f"{kind}/{method.name}": np.full(len(design.ids), np.nan) for kind in KINDS}
     for fold in Progress(range(len(design.inner)), unit="folds"):
-        train = with_probes(cell.training(fold))
+        train = cell.training(fold)
         here, moved = np.flatnonzero(design.fold == fold), design.fold[crossed] == fold
         own, behind = cell.clean.rows(here), cell.crossed.rows(np.flatnonzero(moved))
         for method in able:

@@ -43,7 +43,7 @@ def predictions(cell: DetectionCell) -> dict[str, np.ndarray]:
     columns = {"flips": np.zeros(n, dtype=bool)}
     columns |= {f"pathway/{name}": np.zeros(n) for name in PREDICTORS}
     for number in range(len(cell.design.inner)):
-        train = probe.with_probes(cell.training(number))
+        train = cell.training(number)
         here = np.flatnonzero(fold == number)
         test, scorer, limit = cell.clean.rows(here), probe.fit_probe(train), probe.threshold(train)
         (layer,) = scorer.layers

@@ -19,7 +19,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 @pytest.fixture(scope="module")
 def train(small: Planted) -> Training:
-    return probe.with_probes(small.cell.training(0))
+    return small.cell.training(0)
 
 
 @pytest.mark.parametrize("name", METHODS)

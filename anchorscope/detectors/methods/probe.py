@@ -53,7 +53,7 @@ def headline_layer(train: Training, readout: str) -> int:
 
 
 def with_probes(train: Training) -> Training:
-    """Return `train` with fitted probes of every read-out, so that methods share these probes."""
+    """Return `train` with fitted probes of every read-out."""
     return replace(train, fitted={name: learned(train, name) for name in train.samples.states})
 
 
