@@ -12,18 +12,12 @@ with stage(snakemake):
     from anchorscope.statistics.analysis import stacked
     from anchorscope.workflow.tables import write
 
-    columns = {
-        "detection": evaluation.COLUMNS,
-        "detection-reads": reads.COLUMNS,
-        "self-awareness": self_awareness.COLUMNS,
-    }
-    given, parts = snakemake.input, {name: [] for name in columns}
+    given = snakemake.input
     answers = measured(read_parquet(given.answers), given.activations)
     how = Bootstrap(**snakemake.params.bootstrap), snakemake.params.seed
-    by_readout = read_parquet(given.detection).groupby("readout", sort=False)
-    for readout, scores in Progress(by_readout, unit="read-outs"):
-        parts["detection"].append(evaluation.table(scores, answers, readout, *how))
-        parts["detection-reads"].append(reads.table(scores, answers, readout, *how))
-        parts["self-awareness"].append(self_awareness.table(scores, answers, readout, *how))
-    made = {name: stacked(frames, columns[name]) for name, frames in parts.items()}
+    by_readout = [*read_parquet(given.detection).groupby("readout", sort=False)]
+    tables = {"detection": evaluation, "detection-reads": reads, "self-awareness": self_awareness}
+    made = {}
+    for name, of in Progress(tables.items(), unit="tables"):
+        made[name] = stacked([of.table(rows, answers, at, *how) for at, rows in by_readout])
     write(snakemake, made, counts=provenance.counts_of(given.detection))
