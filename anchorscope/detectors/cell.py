@@ -46,7 +46,7 @@ class DetectionCell:
         measured = {
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
-            "p-true": self.clean.outputs is not None and P_TRUE in self.clean.outputs,
+            "p-true": P_TRUE in self.clean.outputs,
         }
         return [need for need in method.needs if not measured[need]]
 
@@ -70,7 +70,7 @@ def read(
     probes: Stored,
     settings: fitting.ProbeSettings,
     readout: str,
-    outputs: Sequence[pd.DataFrame] = (),
+    outputs: Sequence[pd.DataFrame],
     device: str = "cpu",
 ) -> DetectionCell:
     """Read a cell from a folder of activations.
@@ -113,7 +113,7 @@ def _samples(
         select_rows(table[table["condition"] == condition], text["id"], where).drop(columns=keys)
         for table in outputs
     ]
-    return Samples(text, readouts[0], states, pd.concat(of_text, axis=1) if of_text else None)
+    return Samples(text, readouts[0], states, pd.concat(of_text, axis=1))
 
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:

@@ -75,5 +75,4 @@ def fit_p_true(train: Training) -> PTrueScorer:
 
 
 def _outputs(samples: Samples, columns: tuple[str, ...]) -> np.ndarray:
-    assert samples.outputs is not None, "only the states of this cell were read"
     return samples.outputs[list(columns)].to_numpy(dtype=np.float64, copy=True)
