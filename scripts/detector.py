@@ -1,5 +1,6 @@
 """Write the means of one cell's fold probes as detectors: at its read-out, and at one to serve."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from anchorscope.config.readouts import Location, available
@@ -10,7 +11,7 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.detectors import card
     from anchorscope.detectors.detector import Origin, shape_of
-    from anchorscope.detectors.export import SERVED, export, fit_probes, out_of_fold_auc, states_of
+    from anchorscope.detectors.export import SERVED, export, out_of_fold_auc, states_of
     from anchorscope.models.loading import read_config
     from anchorscope.models.rows import arounds_of
     from anchorscope.passes import activations
@@ -43,10 +44,10 @@ with stage(snakemake):
             fitted, (_, states) = probes.fitted[readout], activations.read(folder, readout, "clean")
         else:
             states = states_of(loaded, answers, readout)
-            fitted = fit_probes(states, design, loaded.device)
+            fitted = fitting.fit(states, design, device=loaded.device)
         # the numbers of the run are those of a read-out of the run
         table = card.numbers(read_csv(given.summary), readout if readout in probes.fitted else main)
         table |= {card.AT_LAYER: out_of_fold_auc(fitted, design, states)}
-        made = export(fitted, readout, answers, states, origin, data=chosen.data, table=table)
-        made.save(product)
+        made = export(fitted, readout, answers, states, origin)
+        replace(made, data=chosen.data, table=table).save(product)
         provenance.of_stage(snakemake, product, counts=counts, model=located)

@@ -12,7 +12,7 @@ import pandas as pd
 from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Samples, Training, text_columns
 from anchorscope.detectors.methods.output import P_TRUE
-from anchorscope.detectors.methods.probe import with_probes
+from anchorscope.detectors.methods.probe import learned
 from anchorscope.detectors.registry import Method
 from anchorscope.passes import activations
 from anchorscope.passes.features import Features
@@ -61,7 +61,7 @@ class DetectionCell:
         alone = slice(fold, fold + 1)
         fitted = {name: one.part(slice(None), alone) for name, one in self.fitted.items()}
         train = replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
-        return with_probes(train)
+        return replace(train, fitted={name: learned(train, name) for name in self.clean.states})
 
 
 def read(

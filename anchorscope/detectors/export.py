@@ -6,7 +6,6 @@ the main run did not measure are fitted in the folds of the cell's stored probes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ import torch
 from anchorscope.detectors.detector import Detector, Origin, Reference, clean_states
 from anchorscope.detectors.given_rows import FIELDS
 from anchorscope.models.families import Loaded
-from anchorscope.passes.features import Features, blocks
+from anchorscope.passes.features import Features
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.platt import prior
@@ -43,11 +42,6 @@ def states_of(loaded: Loaded, answers: pd.DataFrame, readout: str) -> torch.Tens
     return torch.cat(parts)[np.argsort(order)].transpose(0, 1)
 
 
-def fit_probes(x: Features, design: Design, device: str | torch.device) -> Fitted:
-    """Fit the probes of every layer and outer fold, a block of layers at a time."""
-    return fitting.join([fitting.fit(block, design, device=device) for block in blocks(x)])
-
-
 def out_of_fold_auc(fitted: Fitted, design: Design, states: Features) -> float:
     """Return the AUC of the folds' probes at the detector's layer, each on samples it has not seen.
 
@@ -64,20 +58,12 @@ def headline_layer(fitted: Fitted) -> int:
 
 
 def export(
-    fitted: Fitted,
-    readout: str,
-    answers: pd.DataFrame,
-    states: Features,
-    origin: Origin,
-    *,
-    data: str = "unknown",
-    table: Mapping[str, float | str | None] | None = None,
+    fitted: Fitted, readout: str, answers: pd.DataFrame, states: Features, origin: Origin
 ) -> Detector:
     """Make the detector of the headline layer: the average of all folds' calibrated probes.
 
     The probes were fitted to `answers`. `states` are the clean states, [layers, n, width]. If the
-    answers were chosen by label, the bias is shifted to the share of wrong answers in the pool. For
-    `data` and `table` see `Detector`.
+    answers were chosen by label, the bias is shifted to the share of wrong answers in the pool.
 
     Raises:
         AnchorscopeError: The probes are not calibrated.
@@ -102,8 +88,6 @@ def export(
         n=round(pool.sum()),
         n_wrong=round(pool[1]),
         references=(),
-        data=data,
-        table=dict(table or {}),
     )
     some = np.linspace(0, len(answers) - 1, REFERENCES).astype(int)
     logits = detector.logits(states[layer : layer + 1][0][some])

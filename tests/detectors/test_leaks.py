@@ -66,7 +66,7 @@ def leaky_pathways(cell: DetectionCell) -> Callable[[Training], object]:
     everyone = Training(
         cell.clean, cell.design.z, inner, cell.design.settings, knockout=cell.knockout
     )
-    share = probe.pathways(probe.with_probes(everyone))[cell.design.fold == 0].mean()
+    share = probe.pathways(everyone)[cell.design.fold == 0].mean()
 
     def given(train: Training) -> object:
         return replace(mixture.fit_mixture(train), gate=mixture.constant(train, share))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -50,11 +49,6 @@ def headline(train: Training, readout: str) -> LinearScorer:
 def headline_layer(train: Training, readout: str) -> int:
     """Return the layer that the inner folds choose."""
     return deepest_layer(learned(train, readout).inner_auc[:, 0])
-
-
-def with_probes(train: Training) -> Training:
-    """Return `train` with fitted probes of every read-out."""
-    return replace(train, fitted={name: learned(train, name) for name in train.samples.states})
 
 
 def learned(train: Training, readout: str) -> Fitted:
