@@ -31,7 +31,7 @@ def features(written: pd.DataFrame) -> pd.DataFrame:
         for quantity in QUANTITIES:
             for statistic in STATISTICS:
                 columns[f"{span}_{quantity}_{statistic}"] = by_answer[quantity].agg(statistic)
-        columns[f"{span}_tokens"] = by_answer.size().astype(np.float64)
+        columns[f"{span}_tokens"] = by_answer.size()
     return pd.DataFrame(columns).astype(np.float64).reset_index()
 
 
