@@ -20,7 +20,8 @@ from anchorscope.config.sections import Mark
 from anchorscope.config.settings import Config
 from anchorscope.curve.per_sample import per_sample
 from anchorscope.detectors import card
-from anchorscope.detectors.detector import Detector, Origin, export
+from anchorscope.detectors.detector import Detector, Origin
+from anchorscope.detectors.export import export
 from anchorscope.models.loading import wrapped
 from anchorscope.passes import activations
 from anchorscope.passes.planning import conditions_of

@@ -3,7 +3,6 @@
 # in:  answers, the model, activations, the stored probes and their scores
 # out: results/p_true/<model>/<dataset>.parquet                whether the model calls its answers true
 #      results/detection/<model>/<dataset>.parquet             scores of every method, out of fold
-#      results/detection/<model>/<dataset>.pathways.parquet    predictions of a sample's pathway
 #      results/detection/<model>/<dataset>.*.csv               one cell's tables
 #      results/detectors/<model>/<dataset>/{probe,resid}/      the mean of the fold probes
 
@@ -49,7 +48,6 @@ rule detection_scores:
         given=paths.given_scores,
     output:
         scores=f"{ROOT}/detection/{{model}}/{{dataset}}.parquet",
-        pathways=f"{ROOT}/detection/{{model}}/{{dataset}}.pathways.parquet",
         provenance=f"{ROOT}/detection/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{ROOT}/logs/detection/{{model}}/{{dataset}}.log",
@@ -75,8 +73,8 @@ rule detection_scores:
 rule detection_cell:
     input:
         detection=f"{ROOT}/detection/{{model}}/{{dataset}}.parquet",
-        pathways=f"{ROOT}/detection/{{model}}/{{dataset}}.pathways.parquet",
         answers=paths.product("answers", ".parquet"),
+        activations=paths.product("activations"),
     output:
         **{
             name: f"{ROOT}/detection/{{model}}/{{dataset}}.{name}.csv"

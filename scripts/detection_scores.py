@@ -5,6 +5,8 @@ from anchorscope.storage.files import digest, read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
+    import pandas as pd
+
     from anchorscope.detectors import (
         cell,
         given_scores,
@@ -15,7 +17,6 @@ with stage(snakemake):
     from anchorscope.detectors.registry import named
     from anchorscope.passes import activations
     from anchorscope.probes import fitting, stored
-    from anchorscope.statistics.analysis import stacked
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
@@ -23,20 +24,18 @@ with stage(snakemake):
     settings = fitting.ProbeSettings(**chosen.probe, seed=chosen.seed)
     answers = activations.measured(read_parquet(given.answers), given.activations)
     probes = stored.read(given.probes)
-    outputs = token_probabilities.features(activations.outputs(given.activations))
+    outputs = [token_probabilities.features(activations.outputs(given.activations))]
     if given.p_true:
-        outputs = outputs.merge(read_parquet(given.p_true), on=["id", "condition"], how="left")
-    methods, scored, predicted, notes = named(chosen.methods), [], [], {}
+        outputs.append(read_parquet(given.p_true))
+    methods, frames, notes = named(chosen.methods), [], {}
     for readout in activations.readouts(given.activations, chosen.readouts):
         of_cell = cell.read(given.activations, answers, probes, settings, readout, outputs, device)
-        scored.append(out_of_fold.scores(of_cell, methods))
-        for path in given.given:
-            frame, counted = given_scores.scores(of_cell, given_scores.read(path), path)
-            scored.append(frame)
-            notes |= counted
-        predicted.append(self_awareness.predictions(of_cell))
-    write_parquet(stacked(scored, out_of_fold.COLUMNS), written.scores)
-    write_parquet(stacked(predicted, self_awareness.SCORES), written.pathways)
+        scored = out_of_fold.scores(of_cell, methods).assign(**self_awareness.predictions(of_cell))
+        if given.given:
+            columns, notes = given_scores.scores(of_cell, given_scores.read(given.given))
+            scored = scored.assign(**columns)
+        frames.append(scored)
+    write_parquet(pd.concat(frames), written.scores)
     provenance.of_stage(
         snakemake,
         written.scores,

@@ -1,5 +1,6 @@
 """Write the means of one cell's fold probes as detectors: at its read-out, and at one to serve."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from anchorscope.config.readouts import Location, available
@@ -9,8 +10,9 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.answers.rows import arounds_of
-    from anchorscope.detectors import card, served
-    from anchorscope.detectors.detector import Origin, export, out_of_fold_auc, shape_of
+    from anchorscope.detectors import card
+    from anchorscope.detectors.detector import Origin, shape_of
+    from anchorscope.detectors.export import SERVED, export, out_of_fold_auc, states_of
     from anchorscope.models.loading import read_config
     from anchorscope.passes import activations
     from anchorscope.probes import fitting, stored
@@ -33,7 +35,7 @@ with stage(snakemake):
         settings=chosen.settings,
     )
     main = available(chosen.readout, {Location.of(one).site for one in probes.fitted})
-    written = {snakemake.output.probe: main, snakemake.output.resid: served.READOUT}
+    written = {snakemake.output.probe: main, snakemake.output.resid: SERVED}
     if not {*written.values()} <= probes.fitted.keys():
         located, loaded = jobs.model_of(snakemake)
     counts = provenance.counts_of(folder)
@@ -41,11 +43,11 @@ with stage(snakemake):
         if readout in probes.fitted:
             fitted, (_, states) = probes.fitted[readout], activations.read(folder, readout, "clean")
         else:
-            states = served.states(loaded, answers, readout)
-            fitted = served.fit(states, design, loaded.device)
+            states = states_of(loaded, answers, readout)
+            fitted = fitting.fit(states, design, device=loaded.device)
         # the numbers of the run are those of a read-out of the run
         table = card.numbers(read_csv(given.summary), readout if readout in probes.fitted else main)
         table |= {card.AT_LAYER: out_of_fold_auc(fitted, design, states)}
-        made = export(fitted, readout, answers, states, origin, data=chosen.data, table=table)
-        made.save(product)
+        made = export(fitted, readout, answers, states, origin)
+        replace(made, data=chosen.data, table=table).save(product)
         provenance.of_stage(snakemake, product, counts=counts, model=located)

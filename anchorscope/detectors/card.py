@@ -82,7 +82,7 @@ def numbers(summary: pd.DataFrame, readout: str) -> dict[str, float | str | None
 def _table(detector: Detector) -> str:
     """Return the numbers of the run as a Markdown table."""
     told = detector.table
-    if READOUT not in told:  # saved by an older version, or without a run
+    if READOUT not in told:  # exported without a run
         return "Not recorded. The report of the run says it."
     texts = statements.detection(told)
     if AT_LAYER in told:

@@ -12,12 +12,14 @@ import pandas as pd
 from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Samples, Training, text_columns
 from anchorscope.detectors.methods.output import P_TRUE
+from anchorscope.detectors.methods.probe import learned
 from anchorscope.detectors.registry import Method
 from anchorscope.passes import activations
 from anchorscope.passes.features import Features
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.stored import Stored
+from anchorscope.statistics.analysis import partner_places
 from anchorscope.statistics.samples import select_rows
 
 
@@ -34,23 +36,32 @@ class DetectionCell:
     """Read-out → the stored probes, [layers, folds]; empty if the probes are not calibrated."""
     device: str = "cpu"
 
+    @property
+    def crossed_places(self) -> np.ndarray:
+        """The indices of the `crossed` samples among all samples, int64 [crossed]."""
+        return np.flatnonzero(self.answers["crossed_partner"].notna())
+
     def lacks(self, method: Method) -> list[str]:
         """Return which of the method's `needs` were not measured in this cell."""
         measured = {
             "before": self.clean.before in self.clean.states,
             "knockout": self.knockout is not None,
-            "p-true": self.clean.outputs is not None and P_TRUE in self.clean.outputs,
+            "p-true": P_TRUE in self.clean.outputs,
         }
         return [need for need in method.needs if not measured[need]]
 
     def training(self, fold: int) -> Training:
-        """Return the samples outside an outer fold, with the probes that were fitted to them."""
+        """Return the samples outside an outer fold, with the probes that were fitted to them.
+
+        Methods share these probes.
+        """
         z, settings, cut = self.design.z, self.design.settings, self.knockout
         inner, device = self.design.inner[fold], self.device
         train = Training(self.clean, z, inner, settings, knockout=cut, device=device)
         alone = slice(fold, fold + 1)
         fitted = {name: one.part(slice(None), alone) for name, one in self.fitted.items()}
-        return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
+        train = replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
+        return replace(train, fitted={name: learned(train, name) for name in self.clean.states})
 
 
 def read(
@@ -59,13 +70,13 @@ def read(
     probes: Stored,
     settings: fitting.ProbeSettings,
     readout: str,
-    outputs: pd.DataFrame | None = None,
+    outputs: Sequence[pd.DataFrame],
     device: str = "cpu",
 ) -> DetectionCell:
     """Read a cell from a folder of activations.
 
     The answers come from `activations.measured`. Every method uses the folds of the stored probes.
-    `outputs` has the columns `id`, `condition`, `output.FEATURES` and, if measured, `p_true`.
+    `outputs` are tables with `id`, `condition`, and further columns: `output.FEATURES`, `p_true`.
 
     Raises:
         AnchorscopeError: The inputs have different samples, or `readout` was not measured.
@@ -93,19 +104,20 @@ def _samples(
     text: pd.DataFrame,
     condition: str,
     readouts: Sequence[str],
-    outputs: pd.DataFrame | None,
+    outputs: Sequence[pd.DataFrame],
 ) -> Samples:
     """Return the samples of `text` with their states and token probabilities under `condition`."""
     states = {name: activations.read(folder, name, condition)[1] for name in readouts if len(text)}
-    if outputs is not None:
-        rows, what = outputs[outputs["condition"] == condition], f"{condition} token probabilities"
-        outputs = select_rows(rows, text["id"], f"{folder}, {what}", "folder of activations")
-    return Samples(text, readouts[0], states, outputs)
+    where, keys = f"{folder}, {condition} token probabilities", ["condition", "id"]
+    of_text = [
+        select_rows(table[table["condition"] == condition], text["id"], where).drop(columns=keys)
+        for table in outputs
+    ]
+    return Samples(text, readouts[0], states, pd.concat(of_text, axis=1))
 
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:
     """Return a row per sample with a partner: the partner's question and the sample's answer."""
-    rows = answers[answers["crossed_partner"].notna()]
-    of_question = ["question", "subject", "relation"]
-    partners = answers.set_index("id").loc[rows["crossed_partner"], of_question]
-    return text_columns(rows.assign(**{name: partners[name].to_numpy() for name in of_question}))
+    partner = partner_places(answers, answers["crossed_partner"])
+    asked = answers[["question", "subject", "relation"]].iloc[partner].reset_index(drop=True)
+    return text_columns(answers.assign(**asked)[partner >= 0])

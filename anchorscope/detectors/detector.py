@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,19 +15,16 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from anchorscope.answers.rows import TABLE, Rows, answer, as_list, ask, settings_of
-from anchorscope.config.sections import Fields
+from anchorscope.answers.rows import TABLE, Rows, answer, ask, settings_of
 from anchorscope.detectors import card
+from anchorscope.detectors.given_rows import as_given, checked
 from anchorscope.detectors.method import as_array
 from anchorscope.models import families, loading
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import arrange
 from anchorscope.passes.interventions import on, tensor_name
-from anchorscope.probes.fitting import out_of_fold
 from anchorscope.probes.platt import prior
-from anchorscope.questions.questions import folded_text
-from anchorscope.statistics.intervals import auc
-from anchorscope.statistics.samples import layer_of_fold, median_layer, sigmoid, stood_for
+from anchorscope.statistics.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic, write_json
 from anchorscope.styles import Around
@@ -38,8 +34,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from anchorscope.models.families import Loaded
-    from anchorscope.passes.features import Features
-    from anchorscope.probes.fitting import Design, Fitted
 
 FILE, WEIGHTS, CARD = "detector.json", "detector.safetensors", "README.md"
 """Files of a detector's folder: what it is, its weights, and the model card of the hub."""
@@ -47,18 +41,6 @@ COLUMNS = ("id", "question", "response", "ea_text", "p_wrong", "p_balanced", "dr
 """Columns of `Detector.score`, see docs/figures.md#using-the-result."""
 TOLERANCE = 0.1
 """Maximum median change of the references' logits, as a share of their standard deviation."""
-REFERENCES = 8
-"""Number of answers whose logits a detector stores, to recognise its model."""
-FIELDS = {"answer": "response"} | {
-    name: name for name in ("question", "subject", "property", "relation")
-}
-"""Column of a table of answers → field of a row that `Detector.score` takes."""
-READ = ("id", *FIELDS.values())
-"""Fields of a row that change its score, or name it."""
-SYNONYMS = dict.fromkeys(
-    "answer completion generation model_answer output prediction reply".split(), "response"
-) | dict.fromkeys(("prompt", "query"), "question")
-"""Usual name of a column → the field that it probably holds."""
 log = logging.getLogger(__name__)
 
 
@@ -149,8 +131,7 @@ class Detector:
             AnchorscopeError: The model, tokenizer or chat template is not the detector's, or the
                 rows cannot be read.
         """
-        given = as_list(rows)
-        check_columns(given, source)
+        given = checked(rows, source)
         loaded = loading.wrapped(model, tokenizer, batch_tokens=batch_tokens)
         self._check_model(loaded)
         table = self._scored(loaded, given, source)
@@ -183,15 +164,14 @@ class Detector:
         Raises:
             AnchorscopeError: A row has no response, or the rows cannot be read.
         """
-        given = as_list(rows)
-        check_columns(given, source)
+        given = checked(rows, source)
         if silent := sum(not isinstance(row.get("response"), str) for row in given):
             what, do = f"{silent} of {len(given)} rows have no `response`", "add the answers"
             raise AnchorscopeError(what, source, do, see="empty-response")
         parts, window = families.find(model, "model"), families.window(model.config)
         loaded = families.Loaded(model, tokenizer, parts, window, families.device_of(model))
         answers = self._answered(loaded, given, source)
-        return _as_given(answers, given, "input_ids")
+        return as_given(answers, given, "input_ids")
 
     def save(self, folder: str | Path) -> None:
         """Write `FILE`, `WEIGHTS` and `CARD` to a folder, which is created if necessary."""
@@ -212,7 +192,9 @@ class Detector:
         """
         folder = Path(folder)
         try:
-            detector: Self = TypeAdapter(cls).validate_json(json.dumps(_read(folder)))
+            said = json.loads((folder / FILE).read_bytes())
+            said |= {name: array.tolist() for name, array in load_file(folder / WEIGHTS).items()}
+            detector: Self = TypeAdapter(cls).validate_python(said)
             if (verdict := detector.table.get("signal", "yes")) != "yes":
                 what = "this detector was not shown to beat a model of the text (signal: %s)"
                 log.warning(f"%s: {what}", folder, verdict)
@@ -220,9 +202,7 @@ class Detector:
         except ValidationError as error:
             first = error.errors()[0]
             why = " ".join([*map(str, first["loc"]), first["msg"]])
-        except json.JSONDecodeError as error:
-            why = f"Invalid JSON: {folder / FILE}, {error}"
-        except (OSError, SafetensorError) as error:
+        except (OSError, ValueError, TypeError, SafetensorError) as error:
             why = str(error)
         what, do = f"not a detector: {why}", "name a folder that the target `detectors` wrote"
         raise AnchorscopeError(what, folder, do, see="detector")
@@ -249,8 +229,7 @@ class Detector:
     ) -> pd.DataFrame:
         """Return a row of `COLUMNS` for each of `given`, with `logit` in place of probabilities."""
         answers = self._answered(loaded, given, source)
-        table = _as_given(answers.assign(logit=self._logits(loaded, answers)), given, "logit")
-        return table.astype({"logit": float})
+        return as_given(answers.assign(logit=self._logits(loaded, answers)), given, "logit")
 
     def _answered(
         self, loaded: Loaded, given: Sequence[Mapping[str, Any]], source: object
@@ -267,19 +246,27 @@ class Detector:
 
     def _logits(self, loaded: Loaded, answers: pd.DataFrame) -> np.ndarray:
         """Return float64 [n]: the logit of each answer, or NaN if the answer was dropped."""
-        logits = pd.Series(np.nan, index=answers["id"])
-        usable = answers[answers["dropped"].isna()]
-        if len(usable):
-            samples = [planning.sample_of(row) for row in usable.to_dict("records")]
-            plan = arrange(samples, on({}), batch_tokens=loaded.batch_tokens)
-            name = tensor_name("clean", self.readout)
-            for batch, states in runner.measure(loaded, plan, [self.readout]):
-                ids = [samples[number].id for number in batch.samples]
-                logits[ids] = self.logits(states[name][:, self.layer])
-        return logits.to_numpy()
+        logits = np.full(len(answers), np.nan)
+        usable = np.flatnonzero(answers["dropped"].isna())
+        for rows, states in clean_states(loaded, answers.iloc[usable], self.readout):
+            logits[usable[rows]] = self.logits(states[:, self.layer])
+        return logits
 
 
 load = Detector.load
+
+
+def clean_states(
+    loaded: Loaded, answers: pd.DataFrame, readout: str
+) -> Iterator[tuple[list[int], torch.Tensor]]:
+    """Pass the answers, and yield the row numbers of each batch and its states at a read-out.
+
+    States are [rows, layers, width].
+    """
+    samples = [planning.sample_of(row) for row in answers.to_dict("records")]
+    plan = arrange(samples, on({}), batch_tokens=loaded.batch_tokens)
+    for batch, states in runner.measure(loaded, plan, [readout]):
+        yield list(batch.samples), states[tensor_name("clean", readout)]
 
 
 def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
@@ -289,118 +276,3 @@ def shape_of(config: Mapping[str, Any], where: object) -> tuple[str, int, int]:
 
 def _named(shape: tuple[str, int, int]) -> str:
     return f"a {shape[0]} with {shape[1]} layers of width {shape[2]}"
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    """Return the fields of a stored detector. Older ones hold their weights in `FILE`."""
-    said = json.loads((folder / FILE).read_bytes())
-    if not isinstance(said, dict) or "weights" in said or not (folder / WEIGHTS).is_file():
-        return said
-    return said | {name: array.tolist() for name, array in load_file(folder / WEIGHTS).items()}
-
-
-def check_columns(rows: Sequence[Mapping[str, Any]], source: object) -> None:
-    """Refuse a column that probably holds a field under another name; name all that are not read.
-
-    Raises:
-        AnchorscopeError: A column looks like `response`, say, and no column has this name. The
-            model would answer itself, and that answer would be scored.
-    """
-    names = dict.fromkeys(str(name) for row in rows for name in row)
-    others = [name for name in names if name not in Fields.model_fields]
-    absent = [name for name in READ if name not in names]
-    for name in others:
-        close = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=0.8)
-        meant = SYNONYMS.get(name.lower()) or next(iter(close), None)
-        if meant in absent:
-            what, do = f"the column `{name}` is not read", f"did you mean `{meant}`? rename it"
-            raise AnchorscopeError(what, source, f"{do}, or leave it out", see="missing-column")
-    if others:
-        log.warning("%s: columns that are not read: %s", source, ", ".join(others))
-
-
-def _as_given(
-    answers: pd.DataFrame, given: Sequence[Mapping[str, Any]], column: str
-) -> pd.DataFrame:
-    """Return a row for each of `given`. Rows with the same question and response share an answer.
-
-    Each id in `answers` is the number of a row of `given`. `column` names one more column to keep.
-    """
-    rows = pd.DataFrame(list(given)).reindex(columns=["id", "question", "response"])
-    texts = rows[["question", "response"]].astype(object).fillna("").astype(str)
-    keys = [texts["question"].map(folded_text), texts["response"].str.strip()]
-    numbers = pd.Series([f"{number:09}" for number in range(len(rows))])
-    found = answers.set_index("id").reindex(numbers.groupby(keys).transform("first"))
-    found = found.reset_index(drop=True)
-    asked = found["question"].notna()
-    return rows.assign(
-        id=rows["id"].astype(object).where(rows["id"].notna(), numbers.index + 1).astype(str),
-        response=found["answer"].where(found["answer"].notna(), rows["response"]),
-        ea_text=found["ea_text"],
-        dropped=found["dropped"].where(asked, "no question"),
-        **{column: found[column]},
-    )
-
-
-def out_of_fold_auc(fitted: Fitted, design: Design, states: Features) -> float:
-    """Return the AUC of the folds' probes at the detector's layer, each on samples it has not seen.
-
-    The samples of `states` are in the order of the design.
-    """
-    layer = headline_layer(fitted)
-    chosen = slice(layer, layer + 1)
-    return auc(out_of_fold(fitted.part(chosen), states[chosen], design.fold)[0], design.z)
-
-
-def headline_layer(fitted: Fitted) -> int:
-    """Return the layer of a detector: the median of the layers that the folds chose."""
-    return median_layer(layer_of_fold(fitted.inner_auc))
-
-
-def export(
-    fitted: Fitted,
-    readout: str,
-    answers: pd.DataFrame,
-    states: Features,
-    origin: Origin,
-    *,
-    data: str = "unknown",
-    table: Mapping[str, float | str | None] | None = None,
-) -> Detector:
-    """Make the detector of the headline layer: the average of all folds' calibrated probes.
-
-    The probes were fitted to `answers`. `states` are the clean states, [layers, n, width]. If the
-    answers were chosen by label, the bias is shifted to the share of wrong answers in the pool. For
-    `data` and `table` see `Detector`.
-
-    Raises:
-        AnchorscopeError: The probes are not calibrated.
-    """
-    if np.isnan(fitted.inner_auc).any():
-        what, do = "the probes are not calibrated", "set `probe.scoring` to `calibrated`"
-        raise AnchorscopeError(what, f"read-out {readout}", do, see="detector")
-    layer = headline_layer(fitted)
-    slope, offset = fitted.t[layer], fitted.offset[layer]
-    weights, bias = (
-        array[layer].double().cpu().numpy() for array in (fitted.probes.weights, fitted.probes.bias)
-    )
-    z, stands_for = answers["label"].to_numpy(dtype=np.int64), stood_for(answers)
-    fitted_to, pool = (np.bincount(z, each, 2) for each in (np.ones(len(z)), stands_for))
-    shift = float(prior(pool[1], pool[0]) - prior(fitted_to[1], fitted_to[0]))
-    detector = Detector(
-        origin,
-        readout,
-        layer,
-        weights=tuple((slope @ weights / len(slope)).tolist()),
-        bias=float(np.mean(slope * bias + offset)) + shift,
-        n=round(pool.sum()),
-        n_wrong=round(pool[1]),
-        references=(),
-        data=data,
-        table=dict(table or {}),
-    )
-    some = np.linspace(0, len(answers) - 1, REFERENCES).astype(int)
-    logits = detector.logits(states[layer : layer + 1][0][some])
-    said = answers.iloc[some][list(FIELDS)].rename(columns=FIELDS).astype(object)
-    rows: list[dict[Any, Any]] = said.where(said.notna(), None).to_dict("records")
-    return replace(detector, references=tuple(map(Reference, rows, logits.tolist())))

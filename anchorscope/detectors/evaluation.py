@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -12,6 +10,7 @@ from sklearn.metrics import average_precision_score
 
 from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
+from anchorscope.detectors.out_of_fold import of_kind
 from anchorscope.statistics import intervals, samples
 from anchorscope.statistics.intervals import Estimate, ratio
 from anchorscope.statistics.samples import sigmoid
@@ -33,59 +32,29 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class DetectionScores:
-    """Scores of a cell's samples by its detectors, at one read-out."""
-
-    answers: pd.DataFrame  # the samples, sorted by id
-    rank: Mapping[str, np.ndarray]  # detector → values that order the samples, float64 [n]
-    s: Mapping[str, np.ndarray]  # detector → logits, float64 [n]; NaN where it gave no score
-
-    @property
-    def z(self) -> np.ndarray:
-        """Labels, int64 [n]."""
-        return self.answers["label"].to_numpy(dtype=np.int64)
-
-
-def scored(rows: pd.DataFrame, answers: pd.DataFrame) -> DetectionScores:
-    """Return the clean scores of one read-out, with the samples sorted by id.
-
-    `rows` have `out_of_fold.COLUMNS`. Answers without scores are left out.
-
-    Raises:
-        AnchorscopeError: A scored sample has no answer, or two scores of one detector.
-    """
-    ids = sorted(rows["id"].unique())
-    scored = samples.select_rows(answers, ids, "detection", "detection")
-    clean = rows[rows["condition"] == "clean"]
-    if clean.duplicated(["detector", "id"]).any():
-        what = "a sample has two scores of one detector"
-        raise samples.mismatch(what, "detection", "detection")
-    wide = clean.pivot(index="id", columns="detector", values=["rank", "s"]).loc[scored["id"]]
-    rank, s = (
-        {name: wide[column, name].to_numpy(np.float64) for name in clean["detector"].unique()}
-        for column in ("rank", "s")
-    )
-    return DetectionScores(scored, rank, s)
-
-
-def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) -> pd.DataFrame:
+def table(
+    scores: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
+) -> pd.DataFrame:
     """Return a row of `COLUMNS` per detector and metric, with clustered intervals.
+
+    `scores` are `out_of_fold.scores` at this read-out, in the order of `answers`.
 
     A difference between two detectors is paired: it uses only the samples that both of them scored.
     If `vs_probe` is above 0, the detector's metric is larger than the probe's. `ece` has neither
     interval nor differences: it is above 0 even for a detector whose probabilities are right.
     """
-    resamples, level = samples.bootstrap(cell.answers, bootstrap.draws, seed), bootstrap.level
+    ranks, logits = of_kind(scores, "rank"), of_kind(scores, "s")
+    z, level = answers["label"].to_numpy(dtype=np.int64), bootstrap.level
+    resamples = samples.bootstrap(answers, bootstrap.draws, seed)
 
     @cache
     def of(detector: str, counted: bytes) -> np.ndarray:
         """Return the metrics, [1 + resamples, metrics]. `counted` is a mask as hashable bytes."""
         some = np.frombuffer(counted, dtype=bool)
-        rank, s = cell.rank[detector][some], cell.s[detector][some]
-        return metrics(rank, s, cell.z[some], resamples.with_all[:, some])
+        rank, s = ranks[detector][some], logits[detector][some]
+        return metrics(rank, s, z[some], resamples.with_all[:, some])
 
-    has = {name: ~np.isnan(s) for name, s in cell.s.items()}
+    has = {name: ~np.isnan(s) for name, s in logits.items()}
     frames = []
     for detector, counted in has.items():
         values = of(detector, counted.tobytes())
@@ -98,9 +67,9 @@ def table(cell: DetectionScores, readout: str, bootstrap: Bootstrap, seed: int) 
             "detector": detector,
             "metric": METRICS,
             "n": int(counted.sum()),
-            "n_wrong": int(cell.z[counted].sum()),
+            "n_wrong": int(z[counted].sum()),
             "n_clusters": int(resamples.clusters_in(counted)),
-            "thin": intervals.thin_class(cell.z, counted, resamples, bootstrap),
+            "thin": intervals.thin_class(z, counted, resamples, bootstrap),
             **Location.of(readout)._asdict(),
         }
         frames.append(pd.DataFrame(columns))

@@ -28,10 +28,9 @@ class Samples:
 
     answers: pd.DataFrame  # `TEXT_COLUMNS`, n rows; see `text_columns`
     readout: str  # read-out of the figure, such as `mlp/final`
-    states: Mapping[str, Features] = field(default_factory=dict)
-    """Read-out → states [layers, n, width]. The keys are `readout` and, if measured, `before`."""
-    outputs: pd.DataFrame | None = None
-    """A row per answer: token features and, if measured, `p_true`. None if neither was measured."""
+    # read-out → states [layers, n, width]; the keys are `readout` and, if measured, `before`
+    states: Mapping[str, Features]
+    outputs: pd.DataFrame  # token features and, if measured, `p_true`, n rows
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -44,12 +43,11 @@ class Samples:
 
     def rows(self, places: np.ndarray) -> Samples:
         """Return the samples at the indices `places`, int64 [rows]."""
-        outputs = self.outputs
         return Samples(
             self.answers.iloc[places].reset_index(drop=True),
             self.readout,
             {name: reordered(states, places) for name, states in self.states.items()},
-            None if outputs is None else outputs.iloc[places].reset_index(drop=True),
+            self.outputs.iloc[places].reset_index(drop=True),
         )
 
 

@@ -1,31 +1,28 @@
 """Out-of-fold scores: no method was fitted to a sample it scores, or to one of the same subject.
 
-The folds are those of the stored probes.
+The folds are those of the stored probes. Scores are a table with one row per sample, in the order
+of `activations.measured`, and one column per score: `<kind>/<detector>`, see `KINDS`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.detectors.cell import DetectionCell
-from anchorscope.detectors.method import Training, Unsupervised
-from anchorscope.detectors.methods.probe import with_probes
+from anchorscope.detectors.method import Unsupervised
 from anchorscope.detectors.registry import Method
-from anchorscope.statistics.analysis import stacked
 from anchorscope.statistics.samples import mismatch
 from anchorscope.storage.progress import Progress
 
-COLUMNS = ("id", "readout", "detector", "condition", "fold", "s", "rank", "partner", "source")
-"""`s` is the log-odds of *wrong*, given the share of wrong answers in the training fold. `rank` is
-`s` minus the `s` of a score that tells nothing (`platt.prior`), so that samples of all folds can be
-compared. For methods that learn only their calibration, `rank` is the uncalibrated score. The
-`condition` is `clean` or `crossed`. In `crossed`, the answer follows the question of another
-sample, whose id is `partner`. `source` says where the partners' relations come from, see
-`passes.partners.Crossing`.
+KINDS = ("s", "rank", "crossed")
+"""Kinds of scores. `s` is the log-odds of *wrong*, given the share of wrong answers in the training
+fold. `rank` is `s` minus the `s` of a score that tells nothing (`platt.prior`), so that samples of
+all folds can be compared. For methods that learn only their calibration, `rank` is the uncalibrated
+score. `crossed` is `s` if the answer follows the partner's question.
 """
 
 log = logging.getLogger(__name__)
@@ -34,47 +31,37 @@ log = logging.getLogger(__name__)
 def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
     """Fit each method to every outer training fold, and score the samples outside of it.
 
-    Methods whose needs were not measured are left out and named in the log. Return a row of
-    `COLUMNS` per sample, method and condition, in the order of the samples.
+    Methods whose needs were not measured are left out and named in the log. The columns are `id`,
+    `readout`, `fold`, and `KINDS` of each method; a score is NaN if it was not measured.
     """
+    design, crossed = cell.design, cell.crossed_places
+    found = dict[str, np.ndarray]()
+    able = [method for method in methods if not cell.lacks(method)]
     for method in methods:
         if missing := cell.lacks(method):
             log.warning("%s is left out: %s was not measured", method.name, missing[0])
-    frames: list[pd.DataFrame] = []
-    for fold in Progress(range(len(cell.design.inner)), unit="folds"):
-        train = with_probes(cell.training(fold))
-        for method in methods:
-            if not cell.lacks(method):
-                frames += _scored(cell, fold, method, train)
-    table = stacked(frames, COLUMNS).sort_values("id", kind="stable", ignore_index=True)
-    partners = cell.answers.set_index("id")[["crossed_partner", "partner_source"]]
-    of_row = partners.reindex(table["id"]).to_numpy(dtype=object)
-    of_row[(table["condition"] == "clean").to_numpy()] = None
-    return table.assign(partner=of_row[:, 0], source=of_row[:, 1])[list(COLUMNS)]
+        else:
+            found |= {f"{kind}/{method.name}": np.full(len(design.ids), np.nan) for kind in KINDS}
+    for fold in Progress(range(len(design.inner)), unit="folds"):
+        train = cell.training(fold)
+        here, moved = np.flatnonzero(design.fold == fold), design.fold[crossed] == fold
+        own, behind = cell.clean.rows(here), cell.crossed.rows(np.flatnonzero(moved))
+        for method in able:
+            scorer = method.fit(train)
+            s = scorer.score(own)
+            raw = scorer.raw(own) if isinstance(scorer, Unsupervised) else s - train.prior
+            if not np.isfinite(s + raw).all():
+                raise mismatch("a detector's score is not finite", method.name)
+            found[f"s/{method.name}"][here] = s
+            # equal scores may differ by rounding errors
+            found[f"rank/{method.name}"][here] = raw.round(6)
+            if len(behind):
+                found[f"crossed/{method.name}"][crossed[moved]] = scorer.score(behind)
+    about = {"id": design.ids, "readout": cell.clean.readout, "fold": design.fold}
+    return pd.DataFrame(about | found)
 
 
-def _scored(
-    cell: DetectionCell, fold: int, method: Method, train: Training
-) -> Iterator[pd.DataFrame]:
-    """Yield one table per condition, with the scores that a method gives to a fold's samples."""
-    scorer = method.fit(train)
-    of_fold = cell.design.ids[cell.design.fold == fold]
-    for condition, every in (("clean", cell.clean), ("crossed", cell.crossed)):
-        samples = every.rows(np.flatnonzero(every.answers["id"].isin(of_fold)))
-        if not len(samples):
-            continue
-        s = scorer.score(samples)
-        rank = scorer.raw(samples) if isinstance(scorer, Unsupervised) else s - train.prior
-        columns = {
-            "id": samples.answers["id"],
-            "readout": cell.clean.readout,
-            "detector": method.name,
-            "condition": condition,
-            "fold": fold,
-            "s": s,
-            "rank": rank.round(6),  # equal scores may differ by rounding errors
-        }
-        if not np.isfinite(s + rank).all():
-            what, where = "a detector's score is not finite", f"{method.name}, {condition}"
-            raise mismatch(what, where)
-        yield pd.DataFrame(columns)
+def of_kind(scores: pd.DataFrame, kind: str) -> dict[str, np.ndarray]:
+    """Return detector → its scores of a kind, float64 [n], if it has any."""
+    found = scores.filter(regex=f"^{kind}/").dropna(axis=1, how="all")
+    return {str(name).removeprefix(f"{kind}/"): found[name].to_numpy() for name in found}

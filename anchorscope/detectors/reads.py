@@ -12,9 +12,10 @@ from anchorscope.claims.claim import OWN, Evidence, Groups
 from anchorscope.config.readouts import Location
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors.evaluation import with_ends
+from anchorscope.detectors.out_of_fold import of_kind
 from anchorscope.pairs import crossing
 from anchorscope.pairs.swapped import Swapped
-from anchorscope.statistics import intervals, samples
+from anchorscope.statistics import intervals
 from anchorscope.statistics.analysis import Analysis, analyses
 from anchorscope.statistics.intervals import Estimate
 from anchorscope.statistics.scores import Scores
@@ -31,22 +32,20 @@ COLUMNS = (
 
 
 def table(
-    rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
+    scores: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
 ) -> pd.DataFrame:
     """Split the logit of each detector that also scored the swapped answers.
 
     Each term has a mean square over the pairs of right answers. The share of a term is its part of
-    the sum of these mean squares. Intervals hold the detectors fixed. `rows` are
-    `out_of_fold.scores` at this read-out. Return a row of `COLUMNS` per detector, if pairs exist.
-
-    Raises:
-        AnchorscopeError: Scores and answers have different samples.
+    the sum of these mean squares. Intervals hold the detectors fixed. `scores` are
+    `out_of_fold.scores` at this read-out, in the order of `answers`. Return a row of `COLUMNS` per
+    detector, if pairs exist.
     """
-    crossed = rows[rows["condition"] == "crossed"]
-    if crossed.empty:
+    detectors = [*of_kind(scores, "crossed")]
+    if not detectors:
         return pd.DataFrame(columns=list(COLUMNS))
-    detectors = list(dict.fromkeys(crossed["detector"]))
-    analysis = _analysis(rows, detectors, answers, readout, bootstrap=bootstrap, seed=seed)
+    layers = _as_layers(scores, detectors, answers, readout)
+    (analysis,) = analyses(layers, answers, **bootstrap.model_dump(), seed=seed)
     pairs = Swapped.of(analysis)
     if not pairs.members.size:
         return pd.DataFrame(columns=list(COLUMNS))
@@ -77,43 +76,24 @@ def _row(
     return row
 
 
-def _analysis(
-    rows: pd.DataFrame,
-    detectors: list[str],
-    answers: pd.DataFrame,
-    readout: str,
-    *,
-    bootstrap: Bootstrap,
-    seed: int,
-) -> Analysis:
-    """Return the input of `crossing`, in which each detector takes the place of a layer."""
-    rows = rows[rows["detector"].isin(detectors)]
-    crossed = rows[rows["condition"] == "crossed"]
-    pairs = crossed.drop_duplicates("id").set_index("id")
-    ids = sorted(rows["id"].unique())
-    measured = samples.select_rows(answers, ids, "detection", "detection").assign(
-        crossed_partner=lambda table: table["id"].map(pairs["partner"]),
-        partner_source=pairs["source"].iloc[0],
-    )
-    clean = rows[rows["condition"] == "clean"]
-    fold = clean.drop_duplicates("id").set_index("id")["fold"].loc[measured["id"]].to_numpy()
-    scores = Scores(
-        ids=measured["id"].to_numpy(dtype=object),
-        z=measured["label"].to_numpy(dtype=np.int64),
+def _as_layers(
+    scores: pd.DataFrame, detectors: Sequence[str], answers: pd.DataFrame, readout: str
+) -> Scores:
+    """Return the logits as scores in which each detector takes the place of a layer."""
+    n, fold = len(scores), scores["fold"].to_numpy()
+    made = Scores(
+        ids=scores["id"].to_numpy(dtype=object),
+        z=answers["label"].to_numpy(dtype=np.int64),
         fold=fold,
-        stands_for=np.ones(len(measured)),
-        weights=np.empty((0, len(measured)), dtype=np.int64),
+        stands_for=np.ones(n),
+        weights=np.empty((0, n), dtype=np.int64),
         inner_auc={readout: np.zeros((len(detectors), fold.max() + 1))},  # no layer is chosen
     )
-    for condition, part in (("clean", clean), ("crossed", crossed)):
-        s = part.pivot(index="detector", columns="id", values="s").loc[detectors]
-        if s.isna().any(axis=None):
-            what = f"a detector did not score all {condition} samples"
-            raise samples.mismatch(what, "detection", "detection")
-        places = np.flatnonzero(measured["id"].isin(s.columns))
-        scores.add(readout, (condition, 0), places, s.to_numpy()[None])
-    (analysis,) = analyses(scores, measured, **bootstrap.model_dump(), seed=seed)
-    return analysis
+    for condition, kind in (("clean", "s"), ("crossed", "crossed")):
+        s = scores[[f"{kind}/{name}" for name in detectors]].to_numpy().T
+        places = np.flatnonzero(~np.isnan(s[0]))
+        made.add(readout, (condition, 0), places, s[None, :, places])
+    return made
 
 
 def _shares(groups: Groups, pairs: Swapped, analysis: Analysis, seed: int) -> dict[str, np.ndarray]:

@@ -18,48 +18,40 @@ from anchorscope.detectors.evaluation import with_ends
 from anchorscope.detectors.method import LinearScorer, Samples, Training
 from anchorscope.detectors.methods import probe, text
 from anchorscope.statistics import intervals, samples
-from anchorscope.statistics.analysis import stacked
 from anchorscope.statistics.intervals import Estimate
 
 PREDICTORS = ("states", "text", "score")
 """Predictors of the pathway. `states`: clean states of one layer. `text`: question and response.
 `score`: the probe's logit, its absolute value and its sign, which largely decide what flips.
 """
-SCORES = ("id", "readout", "predictor", "fold", "flips", "rank")
-"""Columns of `predictions`."""
 COLUMNS = (
     "predictor", *with_ends("auc", "vs_text", "vs_score"), "n", "n_flips",
     "n_clusters", "thin", "site", "position",
 )  # fmt: skip
 
 
-def predictions(cell: DetectionCell) -> pd.DataFrame:
-    """Predict pathways out of fold; return a row of `SCORES` per sample and predictor.
+def predictions(cell: DetectionCell) -> dict[str, np.ndarray]:
+    """Predict pathways out of fold.
 
-    Without a knockout there are no rows. If all training samples of a fold use the same pathway,
-    all samples of this fold get equal ranks.
+    Return columns to add to `out_of_fold.scores`: `flips`, and `pathway/<predictor>`, the ranks of
+    each of `PREDICTORS`. Without a knockout there are none. If all training samples of a fold use
+    the same pathway, all samples of this fold get equal ranks.
     """
     if cell.knockout is None:
-        return pd.DataFrame(columns=list(SCORES))
-    frames = []
-    for fold in range(len(cell.design.inner)):
-        train = probe.with_probes(cell.training(fold))
-        here = np.flatnonzero(cell.design.fold == fold)
+        return {}
+    fold, n = cell.design.fold, len(cell.design.ids)
+    columns = {"flips": np.zeros(n, dtype=bool)}
+    columns |= {f"pathway/{name}": np.zeros(n) for name in PREDICTORS}
+    for number in range(len(cell.design.inner)):
+        train = cell.training(number)
+        here = np.flatnonzero(fold == number)
         test, scorer, limit = cell.clean.rows(here), probe.fit_probe(train), probe.threshold(train)
         (layer,) = scorer.layers
         cut = cell.knockout[layer : layer + 1][0][torch.as_tensor(here)]
-        flips = (scorer.score(test) > limit) != (scorer.of_states([cut]) > limit)
+        columns["flips"][here] = (scorer.score(test) > limit) != (scorer.of_states([cut]) > limit)
         for name, rank in _predicted(train, scorer, test).items():
-            columns = {
-                "id": cell.design.ids[here],
-                "readout": cell.clean.readout,
-                "predictor": name,
-                "fold": fold,
-                "flips": flips,
-                "rank": rank,
-            }
-            frames.append(pd.DataFrame(columns))
-    return stacked(frames, SCORES)
+            columns[f"pathway/{name}"][here] = rank
+    return columns
 
 
 def _predicted(train: Training, scorer: LinearScorer, test: Samples) -> dict[str, np.ndarray]:
@@ -85,28 +77,18 @@ def _decided_by(s: np.ndarray) -> np.ndarray:
 
 
 def table(
-    rows: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
+    scores: pd.DataFrame, answers: pd.DataFrame, readout: str, bootstrap: Bootstrap, seed: int
 ) -> pd.DataFrame:
     """Estimate the AUC of each predictor, and the gain of `states` over `text` and over `score`.
 
-    `rows` come from `predictions` at this read-out. Return a row of `COLUMNS` per predictor. Both
-    gains are in the row of `states`.
-
-    Raises:
-        AnchorscopeError: Rows and answers have different samples.
+    `scores` hold the `predictions` at this read-out, in the order of `answers`. Return a row of
+    `COLUMNS` per predictor. Both gains are in the row of `states`.
     """
-    if not len(rows):
+    if "flips" not in scores:
         return pd.DataFrame(columns=list(COLUMNS))
-    where = f"pathways at {readout}"
-    if rows.duplicated(["predictor", "id"]).any():
-        raise samples.mismatch("a sample has two ranks of one predictor", where, "detection")
-    wide = rows.pivot(index="predictor", columns="id", values=["rank", "flips"])
-    if wide.isna().any(axis=None):
-        raise samples.mismatch("a sample has no rank by some predictor", where, "detection")
-    measured = samples.select_rows(answers, wide["rank"].columns, where, "detection")
-    resamples = samples.bootstrap(measured, bootstrap.draws, seed)
-    ranks = wide["rank"].loc[[*PREDICTORS]].to_numpy(dtype=np.float64)
-    flips = wide["flips"].loc["states"].to_numpy(dtype=np.int64)
+    resamples = samples.bootstrap(answers, bootstrap.draws, seed)
+    ranks = np.stack([scores[f"pathway/{name}"] for name in PREDICTORS])
+    flips = scores["flips"].to_numpy(dtype=np.int64)
     aucs = resamples.aucs(ranks, flips)  # [1 + resamples, predictors]
     clusters = min(int(resamples.clusters_in(flips == one)) for one in (0, 1))
     columns = {

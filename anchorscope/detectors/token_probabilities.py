@@ -14,7 +14,6 @@ from anchorscope.passes import choices
 from anchorscope.statistics.samples import sigmoid
 from anchorscope.styles import gap, style_of
 
-COLUMNS = ("id", "condition", P_TRUE)
 ORDERS = (("True", "False"), ("False", "True"))
 ASKS = (
     "Question: {question}\nProposed answer: {answer}\nIs the proposed answer:\n"
@@ -32,15 +31,15 @@ def features(written: pd.DataFrame) -> pd.DataFrame:
         for quantity in QUANTITIES:
             for statistic in STATISTICS:
                 columns[f"{span}_{quantity}_{statistic}"] = by_answer[quantity].agg(statistic)
-        columns[f"{span}_tokens"] = by_answer.size().astype(np.float64)
+        columns[f"{span}_tokens"] = by_answer.size()
     return pd.DataFrame(columns).astype(np.float64).reset_index()
 
 
 def p_true(loaded: Loaded, answers: pd.DataFrame, *, style: str) -> pd.DataFrame:
     """Ask the model whether each answer is true, after its own question and after its partner's.
 
-    A chat `style` uses the model's chat template. Return `COLUMNS`: a `clean` row per answer, and
-    a `crossed` row per answer with a partner.
+    A chat `style` uses the model's chat template. Return `id`, `condition` and `P_TRUE`: a `clean`
+    row per answer, and a `crossed` row per answer with a partner.
 
     Raises:
         AnchorscopeError: Logits are not finite, or a single row does not fit in memory.

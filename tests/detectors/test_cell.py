@@ -10,7 +10,7 @@ import pytest
 from small_cell import answers_of
 
 from anchorscope.config.readouts import before_answer
-from anchorscope.detectors import cell as cells, out_of_fold
+from anchorscope.detectors import cell as cells, out_of_fold, token_probabilities
 from anchorscope.detectors.registry import METHODS
 from anchorscope.passes import activations
 from anchorscope.probes import fitting
@@ -47,7 +47,8 @@ def test_rows_are_sorted_by_id_and_answers_behind_their_partners_questions(
     folder, answers = measured
     settings = SETTINGS.model_copy(update={"scoring": scoring})
     probes = probes_of(folder, answers, settings)
-    cell = cells.read(folder, answers, probes, settings, READOUT)
+    outputs = [token_probabilities.features(activations.outputs(folder))]
+    cell = cells.read(folder, answers, probes, settings, READOUT, outputs)
     assert list(cell.design.ids) == list(probes.ids) and (cell.design.fold == probes.fold).all()
     assert list(cell.clean.answers["id"]) == list(cell.answers["id"]) == list(cell.design.ids)
     assert bool(cell.fitted) == (scoring == "calibrated") and (cell.design.inner.max(1) > 0).all()
@@ -60,15 +61,15 @@ def test_rows_are_sorted_by_id_and_answers_behind_their_partners_questions(
     assert list(swapped["question"]) == list(partners["question"])
     assert list(swapped["ea_text"]) == list(by_id.loc[swapped["id"], "ea_text"])
     table = out_of_fold.scores(cell, [METHODS["probe"], METHODS["before"]])
-    assert len(table) == 2 * (len(answers) + len(swapped)) and np.isfinite(table["s"]).all()
-    crossed = table["condition"] == "crossed"
-    of_row = table["id"].map(by_id["crossed_partner"])
-    assert table["partner"][crossed].eq(of_row[crossed]).all()
-    assert table["partner"][~crossed].isna().all()
+    assert list(table["id"]) == list(cell.design.ids) and (table["fold"] == cell.design.fold).all()
+    for name in ("probe", "before"):
+        assert np.isfinite(table[[f"s/{name}", f"rank/{name}"]]).all(axis=None)
+        moved = np.isfinite(table[f"crossed/{name}"])
+        assert list(moved) == list(by_id["crossed_partner"].notna())
 
 
 def test_a_read_out_that_was_not_measured_is_named(measured: tuple[Path, pd.DataFrame]) -> None:
     folder, answers = measured
     probes = Stored.of(fitting.design(answers, SETTINGS), {})
     with pytest.raises(AnchorscopeError, match=r"attn\.final was not measured"):
-        cells.read(folder, answers, probes, SETTINGS, "attn/final")
+        cells.read(folder, answers, probes, SETTINGS, "attn/final", [])

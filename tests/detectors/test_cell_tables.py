@@ -12,7 +12,6 @@ from anchorscope.claims import keys
 from anchorscope.claims.claim import LEAST_CLUSTERS, TOO_FEW
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, verdict
-from anchorscope.detectors.cell import DetectionCell
 from anchorscope.detectors.registry import METHODS, VIEWS
 from anchorscope.figures.fit import as_svg
 from anchorscope.pairs import crossing
@@ -35,30 +34,12 @@ def test_a_score_and_its_opposite_differ_by_what_their_aucs_do(small: Planted) -
     """Differences are paired: their interval is far narrower than that of either."""
     z = small.answers["label"].to_numpy()
     s = np.random.default_rng(1).normal(size=len(z)) + z
-    frame = pd.concat([given(small.cell, "probe", s), given(small.cell, "near", s + 0.01 * z)])
-    table = evaluation.table(evaluation.scored(frame, small.answers), READOUT, BOOTSTRAP, 0)
+    scores = pd.DataFrame({f"{kind}/probe": s for kind in ("s", "rank")})
+    scores = scores.assign(**{f"{kind}/near": s + 0.01 * z for kind in ("s", "rank")})
+    table = evaluation.table(scores, small.answers, READOUT, BOOTSTRAP, 0)
     near = table[(table["detector"] == "near") & (table["metric"] == "auroc")].iloc[0]
     assert near["vs_probe"] == pytest.approx(auc(s + 0.01 * z, z) - auc(s, z))
     assert near["vs_probe_high"] - near["vs_probe_low"] < 0.1 * (near["ci_high"] - near["ci_low"])
-
-
-def given(cell: DetectionCell, name: str, score: np.ndarray) -> pd.DataFrame:
-    rows = pd.DataFrame({"id": cell.design.ids, "detector": name, "score": score})
-    return given_scores.scores(cell, rows, "here")[0]
-
-
-def test_the_rows_order_decides_nothing(small: Planted, scores: pd.DataFrame) -> None:
-    first, second = (
-        evaluation.table(evaluation.scored(rows, answers), READOUT, BOOTSTRAP, 0)
-        for rows, answers in (
-            (scores, small.answers),
-            (scores.sample(frac=1, random_state=0), small.answers.sample(frac=1, random_state=1)),
-        )
-    )
-    keys = ["detector", "metric"]
-    pd.testing.assert_frame_equal(
-        first.sort_values(keys, ignore_index=True), second.sort_values(keys, ignore_index=True)
-    )
 
 
 def test_what_adds_up_question_and_answer_has_no_pair(small: Planted, scores: pd.DataFrame) -> None:
@@ -78,8 +59,8 @@ def test_what_a_detector_reads_is_what_crossing_says_of_it_alone(
     # each answer has a text of its own, so that pairs are independent
     varied = small.answers.assign(ea_text=[f"said {name}" for name in small.answers["id"]])
     row = reads.table(scores, varied, READOUT, BOOTSTRAP, 0).set_index("detector").loc["probe"]
-    mine = scores[scores["detector"] == "probe"].pivot(index="condition", columns="id", values="s")
-    made = scores_of({name: mine.loc[name] for name in ("clean", "crossed")}, list(mine))
+    mine = {"clean": scores["s/probe"], "crossed": scores["crossed/probe"]}
+    made = scores_of(mine, scores["id"])
     (one,) = analyses(made, varied, **BOOTSTRAP.model_dump())
     made = crossing.tables(one)
     terms, claims = (
@@ -100,17 +81,19 @@ def test_what_a_detector_reads_is_what_crossing_says_of_it_alone(
 
 
 def test_given_scores_keep_their_direction_and_are_compared_on_their_samples(
-    small: Planted, scores: pd.DataFrame
+    small: Planted, scores: pd.DataFrame, tmp_path: Path
 ) -> None:
-    probe = scores[(scores["detector"] == "probe") & (scores["condition"] == "clean")].iloc[:150]
-    rows = {
-        name: pd.DataFrame({"id": [*probe["id"], "?"], "detector": name, "score": [*score, 1.0]})
-        for name, score in (("copy", probe["rank"]), ("opposite", -probe["rank"]))
-    }
-    frame, counts = given_scores.scores(small.cell, pd.concat(rows.values()), "here")
+    probe = scores.iloc[:150]
+    files = []
+    for name, sign in (("copy", 1), ("opposite", -1)):
+        rows = [*zip(probe["id"], sign * probe["rank/probe"], strict=True), ("?", 1.0)]
+        files.append(tmp_path / f"{name}.jsonl")
+        pd.DataFrame(rows, columns=["id", "score"]).assign(detector=name).to_json(
+            files[-1], orient="records", lines=True, double_precision=15
+        )
+    columns, counts = given_scores.scores(small.cell, given_scores.read(map(str, files)))
     assert counts == {"given scores": 302, "given scores, of no sample": 2}
-    every = evaluation.scored(pd.concat([scores, frame]), small.answers)
-    table = evaluation.table(every, READOUT, BOOTSTRAP, 0)
+    table = evaluation.table(scores.assign(**columns), small.answers, READOUT, BOOTSTRAP, 0)
     found = table[table["metric"] == "auroc"].set_index("detector")
     assert [*found.loc["copy", ["n", "vs_probe_low", "vs_probe_high"]]] == [150, 0, 0]
     assert found.loc["opposite", "estimate"] == pytest.approx(1 - found.loc["copy", "estimate"])
@@ -130,22 +113,30 @@ def test_files_of_scores_that_cannot_be_used(tmp_path: Path, text: str, message:
     path = tmp_path / "scores.jsonl"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(AnchorscopeError, match=message):
-        given_scores.read(str(path))
+        given_scores.read([str(path)])
+
+
+def test_two_files_that_score_one_answer_by_one_detector_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("one.jsonl", "two.jsonl")]
+    for path in paths:
+        path.write_text('{"id": "s1", "detector": "x", "score": 1}', encoding="utf-8")
+    with pytest.raises(AnchorscopeError, match="two scores") as raised:
+        given_scores.read(map(str, paths))
+    assert raised.value.where == f"{paths[1]}, row 1"
 
 
 def test_scores_of_other_samples_or_of_one_class_are_refused(small: Planted) -> None:
     right = [*small.cell.design.ids[small.cell.design.z == 0]]
     for ids, said in ((["x", "y"], "none of the 2 ids is the id"), (right, "the same label")):
-        rows = pd.DataFrame({"id": ids, "detector": "d", "score": 1.0})
+        rows = pd.DataFrame({"id": ids, "detector": "d", "score": 1.0, "where": "here"})
         with pytest.raises(AnchorscopeError, match=said):
-            given_scores.scores(small.cell, rows, "here")
+            given_scores.scores(small.cell, rows)
 
 
 @pytest.fixture(scope="module")
 def tables(small: Planted, scores: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    cell = evaluation.scored(scores, small.answers)
     made = {
-        "detection": evaluation.table(cell, READOUT, BOOTSTRAP, 0),
+        "detection": evaluation.table(scores, small.answers, READOUT, BOOTSTRAP, 0),
         "detection-reads": reads.table(scores, small.answers, READOUT, BOOTSTRAP, 0),
     }
     return {name: frame.assign(model="one", dataset="a") for name, frame in made.items()}

@@ -9,7 +9,6 @@ import test_methods
 from planted import Planted
 
 from anchorscope.detectors import methods
-from anchorscope.detectors.methods import probe
 from anchorscope.detectors.registry import METHODS
 
 
@@ -26,6 +25,6 @@ def name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_it_scores_each_sample_by_itself_and_knows_nothing_of_it(name: str, small: Planted) -> None:
-    train = probe.with_probes(small.cell.training(0))
+    train = small.cell.training(0)
     test_methods.test_a_sample_alone_scores_as_among_others(small, train, name)
     test_leaks.test_no_method_knows_what_it_scores(small, name)

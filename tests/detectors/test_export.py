@@ -8,7 +8,8 @@ import pytest
 import torch
 from planted import READOUT, WIDTH, Planted, planted
 
-from anchorscope.detectors.detector import Origin, export
+from anchorscope.detectors.detector import Origin
+from anchorscope.detectors.export import export
 from anchorscope.probes import fitting
 from anchorscope.questions.pool import Choice, choose
 from anchorscope.statistics.samples import layer_of_fold, sigmoid

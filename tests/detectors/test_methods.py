@@ -19,7 +19,7 @@ from anchorscope.storage.errors import AnchorscopeError
 
 @pytest.fixture(scope="module")
 def train(small: Planted) -> Training:
-    return probe.with_probes(small.cell.training(0))
+    return small.cell.training(0)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -46,12 +46,12 @@ def test_the_stored_probes_are_what_the_method_would_fit(small: Planted) -> None
     stored = replace(small.cell, fitted=fitted)
     methods = [METHODS["probe"], METHODS["before"]]
     own, given = (out_of_fold.scores(one, methods) for one in (small.cell, stored))
-    assert np.allclose(own["s"], given["s"], atol=1e-3)
+    columns = [f"{kind}/{one.name}" for kind in out_of_fold.KINDS for one in methods]
+    assert np.allclose(own[columns], given[columns], atol=1e-3, equal_nan=True)
     s = fitting.out_of_fold(fitted[READOUT], small.cell.clean.states[READOUT], design.fold)
-    rows = given[(given["detector"] == "probe") & (given["condition"] == "clean")]
     layers = [probe.deepest_layer(fitted[READOUT].inner_auc[:, fold]) for fold in design.fold]
     at_own = s[layers, np.arange(len(design.z))]
-    assert np.allclose(rows["rank"], at_own, atol=1e-5)
+    assert np.allclose(given["rank/probe"], at_own, atol=1e-5)
 
 
 def test_an_auc_below_one_half_is_reported_as_it_is(small: Planted) -> None:
@@ -66,12 +66,10 @@ def test_an_auc_below_one_half_is_reported_as_it_is(small: Planted) -> None:
         def score(self, samples: Samples) -> np.ndarray:
             return ranks[[places[id_] for id_ in samples.answers["id"]]]
 
-    assert small.cell.clean.outputs is not None
     outputs = small.cell.clean.outputs.assign(**{P_TRUE: 1 / (1 + np.exp(ranks))})
     cell = replace(small.cell, clean=replace(small.cell.clean, outputs=outputs))
     scores = out_of_fold.scores(cell, [made("fixed", lambda train: Fixed()), METHODS["p-true"]])
-    rows = evaluation.scored(scores, small.answers)
-    table = evaluation.table(rows, READOUT, Bootstrap(draws=10), seed=0)
+    table = evaluation.table(scores, small.answers, READOUT, Bootstrap(draws=10), seed=0)
     found = table[table["metric"] == "auroc"].set_index("detector")["estimate"]
     assert found["p-true"] == pytest.approx(exact)
     assert found["fixed"] == pytest.approx(exact, abs=0.01)
@@ -85,13 +83,13 @@ def test_a_floor_of_the_figures_is_nearly_the_method_of_its_name(small: Planted)
     none = np.zeros((0, len(small.answers)), dtype=np.int64)
     of_figures = floors.floors(small.answers, small.cell.design, none)
     for name in names:
-        mine = rows[(rows["detector"] == name) & (rows["condition"] == "clean")]
-        assert np.corrcoef(mine["rank"], of_figures[name][0])[0, 1] > 0.98
+        assert np.corrcoef(rows[f"rank/{name}"], of_figures[name][0])[0, 1] > 0.98
 
 
 def test_methods_that_lack_something_are_left_out(small: Planted) -> None:
     states = {READOUT: small.cell.clean.states[READOUT]}
-    clean = replace(small.cell.clean, states=states, outputs=None)
+    outputs = small.cell.clean.outputs.drop(columns=P_TRUE)
+    clean = replace(small.cell.clean, states=states, outputs=outputs)
     bare = replace(small.cell, clean=clean, knockout=None)
     lacking = {name for name, method in METHODS.items() if bare.lacks(method)}
     assert lacking == {name for name, method in METHODS.items() if method.needs}

@@ -16,7 +16,7 @@ BOOTSTRAP = Bootstrap(draws=200)
 def gains(one: Planted) -> pd.DataFrame:
     """AUC of each method, and above the probe's."""
     scores = out_of_fold.scores(one.cell, [METHODS[name] for name in NAMES])
-    table = evaluation.table(evaluation.scored(scores, one.answers), "mlp/final", BOOTSTRAP, seed=0)
+    table = evaluation.table(scores, one.answers, "mlp/final", BOOTSTRAP, seed=0)
     return table[table["metric"] == "auroc"].set_index("detector")
 
 
@@ -42,14 +42,14 @@ def test_nothing_gains_on_shuffled_labels() -> None:
 
 
 def test_pathways_of_training_samples_are_the_planted_ones(two_ways: Planted) -> None:
-    train = probe.with_probes(two_ways.cell.training(0))
+    train = two_ways.cell.training(0)
     planted_ = two_ways.pathway[two_ways.cell.design.fold != 0]
     # An answer whose score is near the threshold may stay on its side.
     assert (probe.pathways(train) == planted_).mean() > 0.8
 
 
 def test_self_awareness_is_a_gain_over_text_and_score(two_ways: Planted) -> None:
-    rows = self_awareness.predictions(two_ways.cell)
+    rows = pd.DataFrame(self_awareness.predictions(two_ways.cell))
     table = self_awareness.table(rows, two_ways.answers, "mlp/final", BOOTSTRAP, seed=0)
     states = table.set_index("predictor").loc["states"]
     assert states["auc"] > 0.9

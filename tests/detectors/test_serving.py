@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from workflow import PROJECT
 
 import anchorscope
-from anchorscope.detectors import served
 from anchorscope.detectors.detector import Detector
+from anchorscope.detectors.export import SERVED, states_of
 from anchorscope.models.families import Loaded
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -30,7 +30,7 @@ def llama(load: Any) -> Loaded:
 @pytest.fixture(scope="module")
 def detector(llama: Loaded) -> Detector:
     """A detector at the residual stream."""
-    chosen = {"readouts": [served.READOUT], **SETTINGS}
+    chosen = {"readouts": [SERVED], **SETTINGS}
     return anchorscope.measure(llama.model, llama.tokenizer, rows(), **chosen).detector()
 
 
@@ -73,7 +73,7 @@ def test_states_of_a_read_out_that_was_not_measured_come_in_the_order_of_the_ans
 ) -> None:
     given = rows(9, first=100)
     answers = detector._answered(llama, given, "rows")
-    states = served.states(llama, answers, served.READOUT)
+    states = states_of(llama, answers, SERVED)
     assert states.shape == (4, 9, 32)
     wanted = detector._logits(llama, answers)
     assert np.allclose(detector.logits(states[detector.layer]), wanted, atol=1e-5)

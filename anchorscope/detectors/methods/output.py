@@ -27,8 +27,7 @@ LEAST = 1e-6
 class OutputScorer:
     """A scorer that is linear in the features of the tokens and, if given, a probe's logit."""
 
-    weights: np.ndarray  # float64 [features]; the probe's logit comes last
-    bias: float
+    linear: LinearScorer  # of the features; the probe's logit comes last
     probe: LinearScorer | None = None
 
     def score(self, samples: Samples) -> np.ndarray:
@@ -36,7 +35,7 @@ class OutputScorer:
         x = _outputs(samples, FEATURES)
         if self.probe is not None:
             x = np.column_stack([x, self.probe.score(samples)])
-        return x @ self.weights + self.bias
+        return self.linear.of_states([x])
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,7 @@ class PTrueScorer:
 
 def fit_output(train: Training) -> OutputScorer:
     """Fit a regression on all features, with penalty and calibration chosen as for a probe."""
-    fitted = probe.of_numbers(train, _outputs(train.samples, FEATURES))
-    return OutputScorer(fitted.weights[0], fitted.bias)
+    return OutputScorer(probe.of_numbers(train, _outputs(train.samples, FEATURES)))
 
 
 def fit_output_and_probe(train: Training) -> OutputScorer:
@@ -67,8 +65,7 @@ def fit_output_and_probe(train: Training) -> OutputScorer:
     readout = train.samples.readout
     logits = probe.held_out(train, readout, [probe.headline_layer(train, readout)])[0]
     x = np.column_stack([_outputs(train.samples, FEATURES), logits])
-    fitted = probe.of_numbers(train, x)
-    return OutputScorer(fitted.weights[0], fitted.bias, probe.headline(train, readout))
+    return OutputScorer(probe.of_numbers(train, x), probe.headline(train, readout))
 
 
 def fit_p_true(train: Training) -> PTrueScorer:
@@ -78,5 +75,4 @@ def fit_p_true(train: Training) -> PTrueScorer:
 
 
 def _outputs(samples: Samples, columns: tuple[str, ...]) -> np.ndarray:
-    assert samples.outputs is not None, "only the states of this cell were read"
-    return samples.outputs[list(columns)].to_numpy(dtype=np.float64)
+    return samples.outputs[list(columns)].to_numpy(dtype=np.float64, copy=True)

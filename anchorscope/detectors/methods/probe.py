@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -52,11 +51,6 @@ def headline_layer(train: Training, readout: str) -> int:
     return deepest_layer(learned(train, readout).inner_auc[:, 0])
 
 
-def with_probes(train: Training) -> Training:
-    """Return `train` with fitted probes of every read-out, so that methods share these probes."""
-    return replace(train, fitted={name: learned(train, name) for name in train.samples.states})
-
-
 def learned(train: Training, readout: str) -> Fitted:
     """Return a read-out's probes, one per layer. Fit them unless `train` already holds them."""
     if readout in train.fitted:
@@ -65,22 +59,20 @@ def learned(train: Training, readout: str) -> Fitted:
 
 
 def fit(train: Training, x: Features) -> Fitted:
-    """Fit, tune and calibrate one probe per layer of features [layers, n, width]."""
-    return fitting.fit(x, design(train), device=train.device)
+    """Fit, tune and calibrate one probe per layer of features [layers, n, width].
 
-
-def design(train: Training) -> Design:
-    """Design a single fit to all training samples. The prior is their share of label 1."""
-    calibrated = {"scoring": "calibrated", "prior": "natural"}
-    return Design(
+    This is a single fit to all training samples. The prior is their share of label 1.
+    """
+    design = Design(
         where="the training answers",
         ids=train.samples.answers["id"].to_numpy(dtype=object),
         z=train.label,
         fold=np.full(len(train), -1),
         inner=train.inner[None],
         stands_for=np.ones(len(train)),
-        settings=train.settings.model_copy(update=calibrated),
+        settings=train.settings.model_copy(update={"prior": "natural"}),
     )
+    return fitting.fit(x, design, device=train.device)
 
 
 def linear(fitted: Fitted, readout: str, layer: int) -> LinearScorer:

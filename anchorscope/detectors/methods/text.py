@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from anchorscope.detectors.method import Samples, Training
-from anchorscope.detectors.methods.probe import design
 from anchorscope.probes import floors
 
 
@@ -25,8 +24,7 @@ class TextScorer:
 
 def fit(floor: str, train: Training) -> TextScorer:
     """Fit one of `floors.FLOORS`, with penalty and calibration from the inner folds."""
-    penalties = design(train).settings.penalties
-    answers = train.samples.answers
+    answers, penalties = train.samples.answers, train.settings.penalties
     return TextScorer(floors.fit(floor, answers, train.label, train.inner, penalties))
 
 
