@@ -5,8 +5,6 @@ from anchorscope.storage.files import digest, read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    import pandas as pd
-
     from anchorscope.detectors import (
         cell,
         given_scores,
@@ -17,6 +15,7 @@ with stage(snakemake):
     from anchorscope.detectors.registry import named
     from anchorscope.passes import activations
     from anchorscope.probes import fitting, stored
+    from anchorscope.statistics.analysis import stacked
     from anchorscope.workflow import jobs
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
@@ -28,14 +27,15 @@ with stage(snakemake):
     if given.p_true:
         outputs.append(read_parquet(given.p_true))
     methods, frames, notes = named(chosen.methods), [], {}
+    users = given_scores.read(given.given) if given.given else None
     for readout in activations.readouts(given.activations, chosen.readouts):
         of_cell = cell.read(given.activations, answers, probes, settings, readout, outputs, device)
         scored = out_of_fold.scores(of_cell, methods).assign(**self_awareness.predictions(of_cell))
         if given.given:
-            columns, notes = given_scores.scores(of_cell, given_scores.read(given.given))
+            columns, notes = given_scores.scores(of_cell, users)
             scored = scored.assign(**columns)
         frames.append(scored)
-    write_parquet(pd.concat(frames), written.scores)
+    write_parquet(stacked(frames), written.scores)
     provenance.of_stage(
         snakemake,
         written.scores,

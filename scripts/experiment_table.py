@@ -7,7 +7,7 @@ from anchorscope.workflow.stage import stage
 with stage(snakemake):
     from anchorscope.cell import tables
     from anchorscope.config.settings import Bootstrap
-    from anchorscope.experiments.measured import Measured, of_cell
+    from anchorscope.experiments.measured import Measurements, of_cell
     from anchorscope.experiments.registry import EXPERIMENTS
     from anchorscope.statistics.scores import Scores
     from anchorscope.workflow.tables import write
@@ -16,7 +16,7 @@ with stage(snakemake):
     check_settings(given.measured)
     record, bootstrap = EXPERIMENTS[snakemake.wildcards.experiment], Bootstrap(**chosen.bootstrap)
     for place in range(len(chosen.cells)):
-        measured = Measured.read(given.measured[place])
+        measured = Measurements.read(given.measured[place])
         scores, answers = Scores.read(given.scores[place]), read_parquet(given.answers[place])
         frames.append(of_cell(record, measured, scores, answers, bootstrap, chosen.seed))
     write(snakemake, {"table": tables.join(chosen.cells, frames)})

@@ -10,7 +10,7 @@ import torch
 from figure_tables import CHECKED
 
 from anchorscope.cell.tables import join
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import Measurements
 from anchorscope.probes import fitting, scoring
 from anchorscope.statistics.scores import Scores
 
@@ -93,9 +93,9 @@ class MeanProbes:
         return np.asarray(states.double().mean(-1))
 
 
-def measured(s: Mapping[str, Any], ids: Sequence[str], **facts: Any) -> Measured:
+def measured(s: Mapping[str, Any], ids: Sequence[str], **facts: Any) -> Measurements:
     """What an experiment measured at one read-out: scores [layers, n] or [n] by condition."""
-    made = Measured(np.array(ids, dtype=object))
+    made = Measurements(np.array(ids, dtype=object))
     for condition, values in s.items():
         made.add("mlp/final", condition, ids, np.atleast_2d(values)[None])
     made.arrays.update({name: np.array(fact) for name, fact in facts.items()})

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments.experiment import Experiment
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import Measurements
 from anchorscope.experiments.scored import Cell
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning
@@ -77,10 +77,10 @@ class SmallCell:
         given = self.loaded, self.answers, self.probes, READOUTS, self.scores.headlines
         return replace(Cell(*given, draws=2, prompts=prompts_of(self.answers)), **changes)
 
-    def measured(self, experiment: Experiment) -> Measured:
+    def measured(self, experiment: Experiment) -> Measurements:
         """What an experiment measures of it, under its default settings."""
         cell = self.cell(loaded=self.eager if experiment.reads_attention else self.loaded)
-        measured: Measured = experiment.module("measure").measure(cell, experiment.settings())
+        measured: Measurements = experiment.module("measure").measure(cell, experiment.settings())
         return measured
 
     @cached_property
@@ -112,7 +112,7 @@ def small_cell(loaded: Loaded, folder: Path) -> SmallCell:
     return SmallCell(loaded, folder, answers, scores, probes)
 
 
-def clean_difference(measured: Measured, scores: Scores) -> float:
+def clean_difference(measured: Measurements, scores: Scores) -> float:
     """The largest change of a clean logit from the main run's `scores` to what was `measured`."""
     changes = [
         np.nanmax(np.abs(measured.arrays[f"{readout}/clean"][0] - scores.readout(readout).clean))

@@ -70,8 +70,8 @@ def of_experiment(
 ) -> pd.DataFrame:
     """Compare an experiment in one cell with the swap truth and with pair terms, if given.
 
-    The tables come from `measured.per_sample`, in whose order the samples stay, `validation.truth`
-    and `crossing.per_sample`.
+    The tables come from `measured.per_sample`, `validation.truth` and `pairs.per_sample`. In the
+    first, each read-out, arm and measure has the same ids in the same order.
 
     Returns:
         One row per read-out, arm and measure, with the columns `OF_CELL`. `value` and `control`

@@ -19,7 +19,6 @@ from anchorscope.passes.features import Features
 from anchorscope.probes import fitting
 from anchorscope.probes.fitting import Design, Fitted
 from anchorscope.probes.stored import Stored
-from anchorscope.statistics.analysis import partner_places
 from anchorscope.statistics.samples import select_rows
 
 
@@ -118,6 +117,7 @@ def _samples(
 
 def _crossed(answers: pd.DataFrame) -> pd.DataFrame:
     """Return a row per sample with a partner: the partner's question and the sample's answer."""
-    partner = partner_places(answers, answers["crossed_partner"])
-    asked = answers[["question", "subject", "relation"]].iloc[partner].reset_index(drop=True)
-    return text_columns(answers.assign(**asked)[partner >= 0])
+    rows = answers[answers["crossed_partner"].notna()]
+    partners = select_rows(answers, rows["crossed_partner"], "partners", "folder of activations")
+    asked = {name: partners[name].to_numpy() for name in ("question", "subject", "relation")}
+    return text_columns(rows.assign(**asked))

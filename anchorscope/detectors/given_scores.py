@@ -18,7 +18,9 @@ FIELDS = ("id", "detector", "score")
 
 
 def read(paths: Iterable[str]) -> pd.DataFrame:
-    """Read the user's scores, with `FIELDS`. Files may have any format that datasets may have.
+    """Read the user's scores from files in any format that datasets may have.
+
+    The columns are `FIELDS` and `where`, which names file and row in errors.
 
     Higher scores mean that an answer is more likely wrong.
 
@@ -48,7 +50,7 @@ def _read(path: str) -> pd.DataFrame:
 
 
 def scores(cell: DetectionCell, rows: pd.DataFrame) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """Calibrate the user's scores of a cell. Each fold is calibrated on the other folds.
+    """Calibrate the user's scores of a cell, see `read`. Each fold is calibrated on the others.
 
     Returns:
         Columns of `out_of_fold.scores`, and two counts: all given rows, and those that matched no

@@ -50,15 +50,28 @@ def scores(cell: DetectionCell, methods: Sequence[Method]) -> pd.DataFrame:
             scorer = method.fit(train)
             s = scorer.score(own)
             raw = scorer.raw(own) if isinstance(scorer, Unsupervised) else s - train.prior
-            if not np.isfinite(s + raw).all():
+            after_partner = scorer.score(behind) if len(behind) else np.empty(0)
+            if not np.isfinite(np.concatenate([s + raw, after_partner])).all():
                 raise mismatch("a detector's score is not finite", method.name)
             found[f"s/{method.name}"][here] = s
             # equal scores may differ by rounding errors
             found[f"rank/{method.name}"][here] = raw.round(6)
-            if len(behind):
-                found[f"crossed/{method.name}"][crossed[moved]] = scorer.score(behind)
+            found[f"crossed/{method.name}"][crossed[moved]] = after_partner
     about = {"id": design.ids, "readout": cell.clean.readout, "fold": design.fold}
     return pd.DataFrame(about | found)
+
+
+def by_readout(scores: pd.DataFrame, answers: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return read-out → its rows of `scores`, whose samples are those of `answers`, in their order.
+
+    Raises:
+        AnchorscopeError: Scores and answers have different samples.
+    """
+    found = {str(readout): rows for readout, rows in scores.groupby("readout", sort=False)}
+    for readout, rows in found.items():
+        if not np.array_equal(rows["id"], answers["id"]):
+            raise mismatch("scores and answers have different samples", readout, "detection")
+    return found
 
 
 def of_kind(scores: pd.DataFrame, kind: str) -> dict[str, np.ndarray]:

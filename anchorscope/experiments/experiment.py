@@ -25,7 +25,7 @@ class Experiment:
     the record, `EXPERIMENT`. Two modules are imported when needed.
 
     `measure.py` has the function `measure(cell, settings)`. It passes samples of a `Cell` under the
-    experiment's settings, and returns `Measured`.
+    experiment's settings, and returns `Measurements`.
 
     `results.py` has a function for each view, and two functions of (`Analysis`, `Arrays`), the
     measurements at one read-out. `table` returns rows with the columns of the record. `per_sample`

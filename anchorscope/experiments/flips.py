@@ -39,6 +39,15 @@ class Arm:
     facts: Columns = field(default_factory=dict)  # column → fact of the arm
 
 
+def enough_other_tokens(answers: pd.DataFrame) -> np.ndarray:
+    """Return whether a random control acts on as many tokens as E_Q has, bool [n].
+
+    `random_tokens` chooses as many question tokens outside E_Q, or all if there are fewer.
+    """
+    tokens = zip(answers["question_tokens"], answers["eq_tokens"], strict=True)
+    return np.array([len({*question} - {*exact}) >= len({*exact}) for question, exact in tokens])
+
+
 def against_control(
     measured: Arrays, name: str, control: str, complete: np.ndarray | bool = True
 ) -> Arm:

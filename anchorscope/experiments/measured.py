@@ -1,4 +1,4 @@
-"""What an experiment measured in a cell, as arrays, and the tables that are made from it."""
+"""Measurements of an experiment in a cell, as arrays, and the tables made from them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from anchorscope.storage.files import read_arrays, write_arrays
 PER_SAMPLE = ("id", "site", "position", "layer", "arm", "measure", "value", "control")
 """Columns of `per_sample`."""
 Arrays = Mapping[str, np.ndarray]
-"""Name of a condition or fact → its array, at one read-out, see `Measured`."""
+"""Name of a condition or fact → its array, at one read-out, see `Measurements`."""
 PerSample = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
 """(arm, measure) → (values, values of the control), [n]; NaN for samples that do not count."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurements:
     """Measurements of a cell's samples, in the order of the cell's scores."""
 
     ids: np.ndarray  # ids of all samples of the cell, ascending, [n]
-    # `<read-out>/<condition>` → the scores s, or what else the experiment measures, float64
+    # `<read-out>/<condition>` → the scores s, or whatever else the experiment measures, float64
     # [draws, layers, n]; NaN where a sample was not measured. `<fact>` → a fact that `measure` adds
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -47,7 +47,7 @@ class Measured:
         self.arrays[name][..., [self.rows[id_] for id_ in ids]] = values
 
     def at(self, readout: str) -> Arrays:
-        """Return the arrays at one read-out, by condition, and the facts."""
+        """Return the arrays at one read-out, by condition, and all others by their full names."""
         return {name.removeprefix(f"{readout}/"): array for name, array in self.arrays.items()}
 
     def write(self, path: str | Path) -> None:
@@ -55,7 +55,7 @@ class Measured:
         write_arrays(path, self.ids, self.arrays)
 
     @classmethod
-    def read(cls, path: str | Path) -> Measured:
+    def read(cls, path: str | Path) -> Measurements:
         """Read the measurements that `write` wrote.
 
         Raises:
@@ -66,7 +66,7 @@ class Measured:
 
 def of_cell(
     experiment: Experiment,
-    measured: Measured,
+    measured: Measurements,
     scores: Scores,
     answers: pd.DataFrame,
     bootstrap: Bootstrap,
@@ -86,7 +86,7 @@ def of_cell(
 
 
 def per_sample(
-    experiment: Experiment, measured: Measured, scores: Scores, answers: pd.DataFrame
+    experiment: Experiment, measured: Measurements, scores: Scores, answers: pd.DataFrame
 ) -> pd.DataFrame:
     """Return an experiment's values of each sample at the headline layer of every read-out.
 
@@ -104,7 +104,7 @@ def per_sample(
 
 
 def _readouts(
-    measured: Measured, scores: Scores, answers: pd.DataFrame, bootstrap: Bootstrap, seed: int
+    measured: Measurements, scores: Scores, answers: pd.DataFrame, bootstrap: Bootstrap, seed: int
 ) -> Iterator[tuple[Analysis, Arrays]]:
     """Yield (analysis, arrays) for each read-out that the experiment measured."""
     if not np.array_equal(measured.ids, scores.ids):
@@ -114,12 +114,3 @@ def _readouts(
         arrays = measured.at(analysis.readout.name)
         if "clean" in arrays:
             yield analysis, arrays
-
-
-def control_is_complete(answers: pd.DataFrame) -> np.ndarray:
-    """Return whether a random control acts on as many tokens as E_Q has, bool [n].
-
-    `random_tokens` chooses as many question tokens outside E_Q, or all if there are fewer.
-    """
-    tokens = zip(answers["question_tokens"], answers["eq_tokens"], strict=True)
-    return np.array([len({*question} - {*exact}) >= len({*exact}) for question, exact in tokens])

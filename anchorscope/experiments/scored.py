@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import Measurements
 from anchorscope.models.families import Loaded, positions
 from anchorscope.passes import runner
 from anchorscope.passes.batches import Sample, arrange
@@ -60,15 +60,15 @@ class Cell:
         """Return the main run's prompts, in the order of `samples`."""
         return select_rows(self.prompts, self.samples, "prompts", "prompts")
 
-    def score(self, samples: Sequence[Sample], interventions: Sequence[Intervention]) -> Measured:
+    def score(
+        self, samples: Sequence[Sample], interventions: Sequence[Intervention]
+    ) -> Measurements:
         """Pass samples clean and under some interventions, and score every layer.
 
         Some interventions need a prompt of their own. Such an intervention is skipped for a sample
         whose prompt for it is missing or too long for the model.
         """
-        measured = Measured(self.probes.ids)
-        if not samples:
-            return measured
+        measured = Measurements(self.probes.ids)
         draws = {one: self.draws if one.at_random else 1 for one in (CLEAN, *interventions)}
         plan = arrange(
             [self._within_limits(sample) for sample in samples],
@@ -97,7 +97,7 @@ class Cell:
         fits = {name: one for name, one in sample.others.items() if len(one.input_ids) <= most}
         return replace(sample, others=fits)
 
-    def counts(self, measured: Measured) -> Counts:
+    def counts(self, measured: Measurements) -> Counts:
         """Count the samples of the main run that an experiment measured, or why it did not.
 
         Samples to measure that were not passed lacked a partner or a control.

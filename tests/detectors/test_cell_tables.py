@@ -1,5 +1,6 @@
 """Tables, pictures and words of a cell, from planted scores."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from anchorscope.claims import keys
 from anchorscope.claims.claim import LEAST_CLUSTERS, TOO_FEW
 from anchorscope.config.settings import Bootstrap
 from anchorscope.detectors import evaluation, given_scores, out_of_fold, reads, verdict
-from anchorscope.detectors.registry import METHODS, VIEWS
+from anchorscope.detectors.method import Samples
+from anchorscope.detectors.registry import METHODS, VIEWS, Method
 from anchorscope.figures.fit import as_svg
 from anchorscope.pairs import crossing
 from anchorscope.statements import say
@@ -40,6 +42,32 @@ def test_a_score_and_its_opposite_differ_by_what_their_aucs_do(small: Planted) -
     near = table[(table["detector"] == "near") & (table["metric"] == "auroc")].iloc[0]
     assert near["vs_probe"] == pytest.approx(auc(s + 0.01 * z, z) - auc(s, z))
     assert near["vs_probe_high"] - near["vs_probe_low"] < 0.1 * (near["ci_high"] - near["ci_low"])
+
+
+def test_scores_of_other_samples_than_the_answers_are_refused(
+    small: Planted, scores: pd.DataFrame
+) -> None:
+    (readout,) = out_of_fold.by_readout(scores, small.answers)
+    assert readout == READOUT
+    with pytest.raises(AnchorscopeError, match="different samples"):
+        out_of_fold.by_readout(scores, small.answers[::-1])
+
+
+class Lost:
+    """A scorer that has no score for one question."""
+
+    def score(self, samples: Samples) -> np.ndarray:
+        return np.where(samples.answers["question"] == "lost", np.nan, 0.0)
+
+
+def test_a_score_of_a_swapped_answer_that_is_not_finite_is_refused(
+    small: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Method, "fit", lambda *_: Lost())
+    crossed = small.cell.crossed
+    asked = replace(crossed, answers=crossed.answers.assign(question="lost"))
+    with pytest.raises(AnchorscopeError, match="not finite"):
+        out_of_fold.scores(replace(small.cell, crossed=asked), [METHODS["text"]])
 
 
 def test_what_adds_up_question_and_answer_has_no_pair(small: Planted, scores: pd.DataFrame) -> None:

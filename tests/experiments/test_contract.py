@@ -20,7 +20,7 @@ from anchorscope.config.sections import Section
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments import registry
 from anchorscope.experiments.experiment import Experiment, SampledSettings
-from anchorscope.experiments.measured import PER_SAMPLE, Measured, of_cell, per_sample
+from anchorscope.experiments.measured import PER_SAMPLE, Measurements, of_cell, per_sample
 from anchorscope.figures.fit import PX_PER_MM, as_svg, size_of
 from anchorscope.figures.view import View
 from anchorscope.storage.errors import AnchorscopeError
@@ -54,11 +54,11 @@ def experiment(request: pytest.FixtureRequest, documented: Experiment) -> Experi
     return documented if request.param == page.NAME else registry.EXPERIMENTS[request.param]
 
 
-MEASURED: dict[str, Measured] = {}
+MEASURED: dict[str, Measurements] = {}
 
 
 @pytest.fixture
-def measured(experiment: Experiment, small: SmallCell) -> Measured:
+def measured(experiment: Experiment, small: SmallCell) -> Measurements:
     """What the experiment measures of the small cell, once."""
     if experiment.name not in MEASURED:
         MEASURED[experiment.name] = small.measured(experiment)
@@ -66,7 +66,7 @@ def measured(experiment: Experiment, small: SmallCell) -> Measured:
 
 
 def table_of(
-    experiment: Experiment, measured: Measured, small: SmallCell, **changes: Any
+    experiment: Experiment, measured: Measurements, small: SmallCell, **changes: Any
 ) -> pd.DataFrame:
     """The experiment's table of the small cell."""
     answers = small.answers.assign(**changes)
@@ -83,14 +83,14 @@ def test_settings_come_back_from_the_config_with_their_defaults(experiment: Expe
 
 
 def test_arrays_are_in_the_order_of_the_scores_and_come_back_from_their_file(
-    measured: Measured, small: SmallCell, tmp_path: Path
+    measured: Measurements, small: SmallCell, tmp_path: Path
 ) -> None:
     assert measured.ids.tolist() == small.scores.ids.tolist() == sorted(small.answers["id"])
     for readout in READOUTS:
         (clean,) = measured.at(readout)["clean"]
         assert clean.shape == small.scores.readout(readout).clean.shape
     measured.write(tmp_path / "measured.safetensors")
-    read = Measured.read(tmp_path / "measured.safetensors")
+    read = Measurements.read(tmp_path / "measured.safetensors")
     assert read.ids.tolist() == measured.ids.tolist()
     assert read.arrays.keys() == measured.arrays.keys()
     for name, array in measured.arrays.items():
@@ -116,12 +116,12 @@ def test_a_long_experiment_may_measure_some_samples_only(
     assert table["n_paired"].max() <= 10 < table["n"].max()
 
 
-def test_its_own_clean_score_is_the_stored_one(measured: Measured, small: SmallCell) -> None:
+def test_its_own_clean_score_is_the_stored_one(measured: Measurements, small: SmallCell) -> None:
     assert clean_difference(measured, small.scores) < 1e-4
 
 
 def test_the_table_has_the_columns_that_the_record_explains(
-    experiment: Experiment, measured: Measured, small: SmallCell
+    experiment: Experiment, measured: Measurements, small: SmallCell
 ) -> None:
     table = table_of(experiment, measured, small)
     assert list(table) == list(experiment.columns) and len(table)
@@ -136,7 +136,7 @@ def test_the_page_of_the_experiments_explains_every_column() -> None:
 
 
 def test_nothing_depends_on_the_order_of_the_answers(
-    experiment: Experiment, measured: Measured, small: SmallCell
+    experiment: Experiment, measured: Measurements, small: SmallCell
 ) -> None:
     table = table_of(experiment, measured, small)
     mixed = of_cell(experiment, measured, small.scores, small.answers[::-1], BOOTSTRAP)
@@ -144,15 +144,15 @@ def test_nothing_depends_on_the_order_of_the_answers(
 
 
 def test_measurements_of_other_samples_than_the_scores_are_refused(
-    experiment: Experiment, measured: Measured, small: SmallCell
+    experiment: Experiment, measured: Measurements, small: SmallCell
 ) -> None:
-    other = Measured(measured.ids[::-1], measured.arrays)
+    other = Measurements(measured.ids[::-1], measured.arrays)
     with pytest.raises(AnchorscopeError, match="do not match"):
         table_of(experiment, other, small)
 
 
 def test_a_control_with_fewer_tokens_than_the_exact_ones_never_counts(
-    experiment: Experiment, measured: Measured, small: SmallCell
+    experiment: Experiment, measured: Measurements, small: SmallCell
 ) -> None:
     if experiment.name == "answer-only":  # its control blocks the whole question
         return
@@ -165,7 +165,7 @@ def test_a_control_with_fewer_tokens_than_the_exact_ones_never_counts(
 
 
 def test_rows_a_sample_are_those_of_the_planted_truth(
-    experiment: Experiment, measured: Measured, small: SmallCell
+    experiment: Experiment, measured: Measurements, small: SmallCell
 ) -> None:
     frame = per_sample(experiment, measured, small.scores, small.answers)
     assert tuple(frame) == PER_SAMPLE
@@ -177,7 +177,7 @@ def test_rows_a_sample_are_those_of_the_planted_truth(
 
 
 def test_every_view_draws_from_its_own_table_as_wide_as_asked(
-    experiment: Experiment, measured: Measured, small: SmallCell, tmp_path: Path
+    experiment: Experiment, measured: Measurements, small: SmallCell, tmp_path: Path
 ) -> None:
     table = join([("m", "d")], [table_of(experiment, measured, small)])
     write_csv(table, tmp_path / "table.csv")
@@ -191,7 +191,7 @@ def test_every_view_draws_from_its_own_table_as_wide_as_asked(
 def test_an_empty_cell_gives_an_empty_table_and_a_figure_that_says_so(
     experiment: Experiment, small: SmallCell, tmp_path: Path
 ) -> None:
-    nothing = Measured(small.scores.ids)
+    nothing = Measurements(small.scores.ids)
     table = table_of(experiment, nothing, small)
     assert table.empty and list(table) == list(experiment.columns)
     assert per_sample(experiment, nothing, small.scores, small.answers).empty

@@ -82,6 +82,7 @@ def test_a_record_makes_sense_beside_the_others(one):
     here = (one.tokens, one.question, one.answer, one.own_batch)
     alike = [(o.tokens, o.question, o.answer, o.own_batch) for o in interventions.RECORDS]
     assert alike.count(here) == 1, "no two records do the same"
+    assert one.label and one.when
     if one.controlled_by is not None:
         control = registry[one.controlled_by]
         acted_on = [interventions.cut(each, range(9), [2, 3], key="a") for each in (one, control)]

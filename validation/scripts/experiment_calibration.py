@@ -4,7 +4,7 @@ from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.experiments.measured import Measured, per_sample
+    from anchorscope.experiments.measured import Measurements, per_sample
     from anchorscope.experiments.registry import EXPERIMENTS
     from anchorscope.pairs.per_sample import per_sample as pairs_of
     from anchorscope.passes.activations import measured
@@ -22,7 +22,7 @@ with stage(snakemake):
         found = {experiments.KNOCKOUT: experiments.of_knockout(scores, passed)}
         for (name, *cell), path in zip(chosen.measured, given.measured, strict=True):
             if cell == [model, dataset]:
-                made = Measured.read(path)
+                made = Measurements.read(path)
                 found[name] = per_sample(EXPERIMENTS[name], made, scores, answers)
         pairs = pairs_of(scores, passed)
         for name, frame in found.items():

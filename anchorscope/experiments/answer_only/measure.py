@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from anchorscope.anchors import tokens
 from anchorscope.experiments.answer_only import ANSWER_ONLY, QUESTION, AnswerOnly
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import Measurements
 from anchorscope.experiments.scored import Cell
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.planning import behind
@@ -13,7 +13,7 @@ from anchorscope.questions.prompts import without_question
 from anchorscope.styles import style_of
 
 
-def measure(cell: Cell, settings: AnswerOnly) -> Measured:
+def measure(cell: Cell, settings: AnswerOnly) -> Measurements:
     """Score every answer of a cell without its question, and with the whole question blocked."""
     passed = [
         replace(cell.samples[id_], others={ANSWER_ONLY.name: _behind(cell.samples[id_], ids)})

@@ -36,9 +36,7 @@ def per_sample(analysis: Analysis, measured: Arrays) -> PerSample:
 
 
 def arms(measured: Arrays) -> dict[str, Arm]:
-    """Return {name: arm} of the experiment's only arm; an empty dict if no sample was passed."""
-    if ANSWER_ONLY.name not in measured:
-        return {}
+    """Return the experiment's only arm, by name."""
     return {ANSWER_ONLY.name: flips.against_control(measured, ANSWER_ONLY.name, QUESTION.name)}
 
 

@@ -5,14 +5,14 @@ import numpy as np
 from anchorscope.anchors.no_answer import REFUSAL
 from anchorscope.answers import answers
 from anchorscope.experiments.boundary import RANDOM, Boundary
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import Measurements
 from anchorscope.experiments.scored import Cell
 from anchorscope.questions.prompts import with_instruction
 
 REFUSED = f"{answers.NO_ANSWER}: {REFUSAL}"
 
 
-def measure(cell: Cell, settings: Boundary) -> Measured:
+def measure(cell: Cell, settings: Boundary) -> Measurements:
     """Score samples clean and under the control.
 
     The fact `unknown`, float64 [n], is 1 if the model refuses the question, else 0; NaN if the

@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments import flips
 from anchorscope.experiments.boundary import COLUMNS, KNOCKOUT, RANDOM
-from anchorscope.experiments.measured import Arrays, PerSample, control_is_complete
+from anchorscope.experiments.measured import Arrays, PerSample
 from anchorscope.figures import data, notes, style
 from anchorscope.figures.axis import PERCENT, Axis
 from anchorscope.figures.picture import Caption, Panel, Picture, Request, as_chart, by_model
@@ -40,7 +41,7 @@ def table(analysis: Analysis, measured: Arrays) -> pd.DataFrame:
 
 
 def per_sample(analysis: Analysis, measured: Arrays) -> PerSample:
-    """Return each question's refusal, and that of a randomly chosen question as its control."""
+    """Return each question's refusal; its control is the refusal of a random question."""
     _, counted = _control(analysis, measured)
     others = np.random.default_rng(0).permutation(np.flatnonzero(counted))
     value = np.where(counted, measured["unknown"], np.nan)
@@ -52,7 +53,7 @@ def per_sample(analysis: Analysis, measured: Arrays) -> PerSample:
 def _control(analysis: Analysis, measured: Arrays) -> tuple[Effects, np.ndarray]:
     """Return the effects of random tokens blocked, and whether each sample counts, bool [n]."""
     effects = effects_of(measured["clean"][0], measured[RANDOM.name])
-    return effects, effects.measured & control_is_complete(analysis.answers)
+    return effects, effects.measured & flips.enough_other_tokens(analysis.answers)
 
 
 def _group(key: Columns, unknown: np.ndarray, members: np.ndarray, counted: np.ndarray) -> Group:

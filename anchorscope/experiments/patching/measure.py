@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import Measurements
 from anchorscope.experiments.patching import ARMS, RANDOM, Patching
 from anchorscope.experiments.scored import Cell
 from anchorscope.passes.batches import Sample
@@ -104,7 +104,7 @@ def _candidates(
     return alike or [other.id for other in possible]
 
 
-def measure(cell: Cell, settings: Patching) -> Measured:
+def measure(cell: Cell, settings: Patching) -> Measurements:
     """Score the answers of a cell with tokens of their questions replaced.
 
     A partner (see `partners`) is used only if its E_Q has as many spans as the sample's. The

@@ -9,7 +9,7 @@ import pandas as pd
 
 from anchorscope.experiments import flips
 from anchorscope.experiments.flips import Arm, Words
-from anchorscope.experiments.measured import Arrays, PerSample, control_is_complete
+from anchorscope.experiments.measured import Arrays, PerSample
 from anchorscope.experiments.patching import ARMS, COLUMNS, RANDOM
 from anchorscope.figures.picture import Picture, Request, as_chart
 from anchorscope.statistics.analysis import Analysis
@@ -43,7 +43,7 @@ def arms(analysis: Analysis, measured: Arrays) -> dict[str, Arm]:
     """
     if RANDOM.name not in measured:
         return {}  # no prompt with replaced tokens was short enough for the model
-    complete = control_is_complete(analysis.answers) & (measured["changed"] > 0)
+    complete = flips.enough_other_tokens(analysis.answers) & (measured["changed"] > 0)
     facts = {"source": "wording" if measured["by_wording"] else "relations"}
     called_wrong, found = analysis.readout.clean > 0, {}
     for name, one in ARMS.items():

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from anchorscope.config.readouts import Location
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import Measurements
 from anchorscope.experiments.saliency import RANDOM, SALIENCY, Saliency
 from anchorscope.experiments.scored import Cell
 from anchorscope.models.families import not_finite
@@ -25,7 +25,7 @@ BEHIND_ANSWER = ("last_answer", "final")
 """Positions that can read the answer. Flow to the answer cannot affect earlier positions."""
 
 
-def measure(cell: Cell, settings: Saliency) -> Measured:
+def measure(cell: Cell, settings: Saliency) -> Measurements:
     """Measure the flow from E_Q and from random tokens, in each layer up to the headline layer.
 
     The model must use eager attention. Every batch has one forward pass, and one backward pass per
@@ -48,7 +48,7 @@ def measure(cell: Cell, settings: Saliency) -> Measured:
     samples = [*cell.samples.values()]
     tokens = max(1, cell.loaded.batch_tokens // GRAPH)
     plan = arrange(samples, [(CLEAN, 0)], batch_tokens=tokens, seed=cell.seed)
-    room, measured = Room(), Measured(cell.probes.ids)
+    room, measured = Room(), Measurements(cell.probes.ids)
     measured.arrays["cross_entropy"] = np.array(settings.loss == "probe")
     with Progress(total=len(samples)) as progress:
         for batch in plan.batches:

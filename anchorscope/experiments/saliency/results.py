@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.flips import EXACT, RANDOM as CONTROL, points_of
-from anchorscope.experiments.measured import Arrays, PerSample, control_is_complete
+from anchorscope.experiments.flips import EXACT, RANDOM as CONTROL, enough_other_tokens, points_of
+from anchorscope.experiments.measured import Arrays, PerSample
 from anchorscope.experiments.saliency import COLUMNS, RANDOM, SALIENCY
 from anchorscope.figures import data, notes, style
 from anchorscope.figures.axis import Axis, auc_axis, axis_of
@@ -69,7 +69,7 @@ class Flow:
     def of(cls, analysis: Analysis, measured: Arrays) -> "Flow":
         """Return the flow at one read-out, in each layer up to the headline layer."""
         exact, random = measured[SALIENCY.name][0], measured[RANDOM.name].mean(0)
-        counted = ~np.isnan(exact + random).any(0) & control_is_complete(analysis.answers)
+        counted = ~np.isnan(exact + random).any(0) & enough_other_tokens(analysis.answers)
         layer = len(exact) - 1
         flips = analysis.readout.effects["knockout"].flip[0, layer]
         return cls(analysis, layer, flips, exact, random, counted)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import Measurements
 from anchorscope.experiments.scored import Cell
 from anchorscope.experiments.windows import CONTROLS, MOST, WINDOWS, Windows
 from anchorscope.models import families
@@ -19,7 +19,7 @@ class Window(NamedTuple):
     centre: int
 
 
-def measure(cell: Cell, settings: Windows) -> Measured:
+def measure(cell: Cell, settings: Windows) -> Measurements:
     """Score every sample of a cell under the knockout in each window, and under its control.
 
     The fact `windows` holds each window's `first` and `last` layer and its `centre`.

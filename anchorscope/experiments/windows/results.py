@@ -12,7 +12,7 @@ import pandas as pd
 
 from anchorscope.experiments import flips
 from anchorscope.experiments.flips import Arm
-from anchorscope.experiments.measured import Arrays, PerSample, control_is_complete
+from anchorscope.experiments.measured import Arrays, PerSample
 from anchorscope.experiments.windows import COLUMNS, CONTROLS, WINDOWS
 from anchorscope.figures import data, marks, notes, style
 from anchorscope.figures.axis import Axis
@@ -44,7 +44,7 @@ def per_sample(analysis: Analysis, measured: Arrays) -> PerSample:
 
 def arms(analysis: Analysis, measured: Arrays) -> dict[str, Arm]:
     """Map the number of each window to its arm."""
-    found, complete = {}, control_is_complete(analysis.answers)
+    found, complete = {}, flips.enough_other_tokens(analysis.answers)
     for number, (first, last, centre) in enumerate(measured["windows"]):
         names = WINDOWS[number].name, CONTROLS[number].name
         facts = {"window": number, "first": first, "last": last, "centre": centre}

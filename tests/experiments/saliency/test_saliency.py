@@ -14,7 +14,7 @@ from instrument import TOKENIZER, answers_table
 
 from anchorscope.config.settings import Bootstrap
 from anchorscope.experiments.flips import EXACT, RANDOM as CONTROL
-from anchorscope.experiments.measured import Measured, of_cell, per_sample
+from anchorscope.experiments.measured import Measurements, of_cell, per_sample
 from anchorscope.experiments.saliency import (
     EXPERIMENT,
     RANDOM,
@@ -167,7 +167,7 @@ def made() -> dict[str, Any]:
     q, label = np.arange(N) < N // 4, np.arange(N) % 2
     called = np.where(label, 2.0, -2.0)
     flows = np.where(q | (np.arange(N) == N - 1), [[2.0], [3.0]], 1.0)
-    found: Measured = measured({"clean": [called] * 2, SALIENCY.name: flows}, IDS)
+    found: Measurements = measured({"clean": [called] * 2, SALIENCY.name: flows}, IDS)
     found.add("mlp/final", RANDOM.name, IDS, np.full((2, 2, N), [[[0.5]], [[1.5]]]))
     found.arrays["cross_entropy"] = np.array(False)
     s = {"clean": [called] * 2, "knockout": [np.where(q, -1, 1) * called] * 2}
