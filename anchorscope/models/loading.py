@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import contents, families, fitness, vocabulary
+from anchorscope.models import contents, families, vocabulary
 from anchorscope.models.families import Loaded
 from anchorscope.questions import hub, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -97,6 +97,8 @@ def wrapped(
             cannot be measured; or the tokenizer is a slow one, splits its special tokens, or does
             not have the model's vocabulary.
     """
+    from anchorscope.models import fitness  # loads torch, which plans and tables do not need
+
     where = where or type(model).__name__
     _check_model(model, where)
     families.text_config(model.config.to_dict(), where)

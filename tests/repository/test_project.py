@@ -121,3 +121,11 @@ def test_threads_wait_without_spinning(monkeypatch):
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["passive", "False"]  # set before torch reads it
+
+
+def test_a_run_is_planned_and_described_without_torch():
+    modules = "cli.main report.methods workflow.around workflow.paths workflow.resources".split()
+    names = ", ".join(f"anchorscope.{name}" for name in modules)
+    code = f"import sys, {names}; print({{'torch', 'transformers'}} & sys.modules.keys())"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "set()"
