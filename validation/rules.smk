@@ -145,6 +145,8 @@ rule calibration_table:
         f"{ROOT}/logs/calibration/table.log",
     conda:
         "../envs/base.yaml"
+    params:
+        cells=known.calibrated,
     message:
         "calibration: checking the requirements"
     script:

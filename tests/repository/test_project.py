@@ -90,6 +90,18 @@ def test_a_script_serves_one_rule_and_is_named_after_it():
     assert other == {}
 
 
+@pytest.mark.parametrize("path", RULES, ids=lambda p: p.stem)
+def test_a_script_reads_only_params_that_its_rule_gives(path):
+    for rule in re.split(r"^ *rule ", path.read_text(encoding="utf-8"), flags=re.M)[1:]:
+        if script := re.search(r'script:\s+"([\w./]+)"', rule):
+            code = (path.parent / script[1]).read_text(encoding="utf-8")
+            given = re.search(r"^ *params:\n((?:        .*\n)*)", rule, flags=re.M)
+            names = re.findall(r"^ +(\w+)=", given[1] if given else "", flags=re.M)
+            short = "chosen" if re.search(r"chosen\b.* = .*snakemake\.params\b", code) else "-"
+            read = re.findall(rf"(?:snakemake\.params|\b{short})\.(\w+)", code)
+            assert {*read} - {"get"} <= {*names}, script[1]
+
+
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A project with results, resources and an environment."""
