@@ -17,7 +17,7 @@ from datasets import Dataset, DatasetDict
 from datasets.exceptions import DatasetNotFoundError
 from hostile import cases, short, text
 from huggingface_hub import errors
-from hypothesis import given, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from anchorscope.questions import hub, questions, reading
 from anchorscope.storage.errors import AnchorscopeError
@@ -63,6 +63,8 @@ def test_a_broken_file_stops_with_file_and_line(
 def test_cells_come_back_to_the_last_character_from_every_kind_of_file(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
 ) -> None:
+    # a byte order mark at the beginning of a line is left out: files may have been joined
+    assume("\n\ufeff" not in "".join(map("".join, rows)))
     path = tmp_path_factory.mktemp("rows") / "rows.csv"
     written = io.StringIO(newline="")
     csv.writer(written, quoting=csv.QUOTE_ALL).writerows([("question", "answer"), *rows])

@@ -10,7 +10,7 @@ from small_cell import clean_difference
 from workflow import SHIPPED, TINY, call, counted, merged, said
 
 from anchorscope import Detector
-from anchorscope.experiments.measured import Measured
+from anchorscope.experiments.measured import Measurements
 from anchorscope.models import loading
 from anchorscope.statistics.scores import Scores
 from anchorscope.storage import provenance
@@ -91,7 +91,7 @@ def test_an_experiment_measures_the_read_outs_of_every_figure(tiny_run, tmp_path
     assert record["settings"]["settings"] == {"arms": ["placebo"]}
     assert record["settings"]["readouts"] == SHIPPED["readouts"]
     scores = Scores.read(clone.results / "scores/tiny-llama/tiny-world.safetensors")
-    assert clean_difference(Measured.read(path), scores) < 1e-4
+    assert clean_difference(Measurements.read(path), scores) < 1e-4
 
 
 def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(tmp_path, fresh):
