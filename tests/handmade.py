@@ -94,7 +94,7 @@ class MeanProbes:
 
 
 def measured(s: Mapping[str, Any], ids: Sequence[str], **facts: Any) -> Measurements:
-    """What an experiment measured at one read-out: scores [layers, n] or [n] by condition."""
+    """Make measurements at one read-out from scores, [layers, n] or [n], by condition."""
     made = Measurements(np.array(ids, dtype=object))
     for condition, values in s.items():
         made.add("mlp/final", condition, ids, np.atleast_2d(values)[None])

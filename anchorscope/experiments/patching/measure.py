@@ -133,8 +133,9 @@ def measure(cell: Cell, settings: Patching) -> Measurements:
             patched.append(replace(sample, others=others))
     measured = cell.score(patched, [*(ARMS[arm] for arm in settings.arms), RANDOM])
     rows, facts = measured.rows, measured.arrays
-    for name, chosen in exchanged.items():
-        facts[f"{name}/partner"] = np.array([rows.get(chosen.get(id_, ""), -1) for id_ in rows])
+    for arm in settings.arms:
+        chosen = exchanged[arm]
+        facts[f"{arm}/partner"] = np.array([rows.get(chosen.get(id_, ""), -1) for id_ in rows])
     facts["changed"] = np.array([changed.get(id_, np.nan) for id_ in rows])
     facts["by_wording"] = np.array(source == "wording")
     return measured

@@ -42,7 +42,7 @@ def arms(analysis: Analysis, measured: Arrays) -> dict[str, Arm]:
     new tokens that differ from the tokens they replace.
     """
     if RANDOM.name not in measured:
-        return {}  # no prompt with replaced tokens was short enough for the model
+        return {}  # no sample has both a partner and a prompt that is short enough
     complete = flips.enough_other_tokens(analysis.answers) & (measured["changed"] > 0)
     facts = {"source": "wording" if measured["by_wording"] else "relations"}
     called_wrong, found = analysis.readout.clean > 0, {}
