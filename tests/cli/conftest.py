@@ -37,7 +37,7 @@ class Said:
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[..., Path]) -> Path:
-    """A root with a config, rows and a checkpoint; the network is shut, and the cache empty."""
+    """A root with a config, rows, a checkpoint and room; no network, and nothing in the cache."""
     shutil.copy(CONFIG, tmp_path / "config.yaml")
     rows = [
         json.dumps({"q": f"Who is {name}?", "a": "Ann", "z": name > "f"}) for name in "abcdefghijkl"
@@ -48,6 +48,8 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
+    room = shutil.disk_usage(tmp_path)._replace(free=10**12)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: room)
 
     def shut(*given: Any) -> None:
         raise AssertionError(f"the network was asked for: {given[1:]}")
