@@ -146,7 +146,7 @@ def read_json(path: str | Path) -> Any:
 
 def write_arrays(path: str | Path, ids: Iterable[str], arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays of samples as safetensors, with the samples' ids in the metadata."""
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     metadata = {"ids": json.dumps([*ids])}
     with atomic(path) as draft:
         save_file(contiguous, draft, metadata=metadata)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from asked import ASKED, run, tables
 from chats import simple_chat, with_decoder
 from hypothesis import example, given, settings, strategies as st
 from instrument import greedy
@@ -27,47 +28,6 @@ from anchorscope.questions.pool import Choice
 from anchorscope.storage.counts import NOT_ASKED
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.styles import STYLES
-
-ASKED = [
-    ("What is George Rankin's occupation?", "George Rankin"),
-    ("Who wrote The  Red House in 1894?", "The  Red House"),
-    ("who is the author of 東京物語", "東京物語"),
-    ("Кто написал роман Тихий Дон?", "Тихий Дон"),
-    ("In what city was Zoltán Szabó born?", "Zoltán Szabó"),
-    ("Which film has the director of Second Street, or The 39 Steps?", "The 39 Steps"),
-    ("what year did the 2nd bridge over the river open", "2nd bridge"),
-    ("Who?", "Who"),
-]
-HEAD = {"plain": "Q: ", "few_shot": "Q: Who painted it?\nA: Anna Lund\n\nQ: ", "chat": "Q: "}
-TAIL = {"plain": " A:", "few_shot": "\nA:", "chat": "\nA:"}
-
-
-def _tables(style: str = "plain", rows: Any = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Prompts and questions: ASKED, with the columns of `rows` written over the questions'."""
-    prompts, questions = [], []
-    for number, (question, subject) in enumerate(ASKED):
-        start = len(HEAD[style])
-        place = start + question.index(subject)
-        own = {"id": f"q{number}", "question": question}
-        spans = {"question_start": start, "question_end": start + len(question)}
-        spans |= {"eq_start": [place], "eq_end": [place + len(subject)]}
-        text = f"{HEAD[style]}{question}{TAIL[style]}"
-        prompts.append(own | spans | {"prompt": text, "shown": [], "dropped": None})
-        known = {"subject": subject, "relation": "r", "answers": ["Paris"], "kind": None}
-        known |= {"response": None, "label": None} | (rows[number] if rows else {})
-        questions.append(own | known)
-    return pd.DataFrame(prompts), pd.DataFrame(questions)
-
-
-def _run(
-    loaded: Any, style: str = "plain", rows: Any = None, tables: Any = None, **options: Any
-) -> Any:
-    """What `answer` makes of some tables, by default those of ASKED."""
-    if style == "chat":
-        loaded = replace(loaded, tokenizer=simple_chat(loaded.tokenizer))
-    given = (*(tables or _tables(style, rows)), loaded)
-    # The small random models write on until they are cut, which is no answer.
-    return answer(*given, Settings(style, **{"no_answer": "wrong"} | options))
 
 
 @pytest.fixture(
@@ -191,10 +151,10 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop_whatever_the_checkpoints_de
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=0.1, top_k=3, repetition_penalty=5.0, eos_token_id=None
     )
-    frame, _ = _run(replace(loaded, model=model), style, max_new_tokens=12)
+    frame, _ = run(replace(loaded, model=model), style, max_new_tokens=12)
     ending = _end_of(loaded.tokenizer, style)
     compared = 0
-    for row, prompt in zip(frame.itertuples(), _tables(style)[0]["prompt"], strict=True):
+    for row, prompt in zip(frame.itertuples(), tables(style)[0]["prompt"], strict=True):
         ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
         written = greedy(loaded, ids, {loaded.tokenizer.eos_token_id}, 12)
         expected = trim(ids, written, loaded.tokenizer, ending, question=row.question)
@@ -209,25 +169,25 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop_whatever_the_checkpoints_de
 def test_prompts_without_room_are_dropped_and_counted(
     llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lengths = [len(llama.tokenizer.encode(prompt)) for prompt in _tables()[0]["prompt"]]
+    lengths = [len(llama.tokenizer.encode(prompt)) for prompt in tables()[0]["prompt"]]
     limit = sorted(lengths)[-3]
     longer = [length > limit for length in lengths]
-    frame, counts = _run(llama, max_new_tokens=4, max_prompt_tokens=limit)
+    frame, counts = run(llama, max_new_tokens=4, max_prompt_tokens=limit)
     assert (frame["dropped"] == inputs.TOO_LONG).tolist() == longer
     close = _end_of(llama.tokenizer, "plain").closing
     for window in (limit + 4 + len(close), limit + 3 + len(close)):
         monkeypatch.setattr(families, "window", lambda _, window=window: window)
-        _, counts = _run(llama, max_new_tokens=4)
+        _, counts = run(llama, max_new_tokens=4)
         over = sum(length + 4 + len(close) > window for length in lengths)
         assert counts.dropped[inputs.BEYOND_WINDOW] == over
 
 
 def test_rows_dropped_before_and_spans_that_do_not_decode_back_are_counted(llama: Any) -> None:
-    prompts, questions = _tables()
+    prompts, questions = tables()
     records = prompts.to_dict("records")
     records[1] |= {"eq_start": [2], "eq_end": [3]}  # white space only
     records[2] |= {"dropped": "no question anchor"}
-    frame, counts = _run(llama, tables=(pd.DataFrame(records), questions), max_new_tokens=4)
+    frame, counts = run(llama, made=(pd.DataFrame(records), questions), max_new_tokens=4)
     assert counts.dropped == {inputs.SPANS_LOST: 1, "no question anchor": 1}
     assert counts.notes["spans failed"] == 1 and counts.total == len(ASKED)
     assert list(frame["dropped"][1:3]) == [inputs.SPANS_LOST, "no question anchor"]
@@ -240,10 +200,10 @@ def test_only_rows_that_use_a_token_without_an_embedding_are_dropped_by_name(lla
     answered = [{"response": "Rome", "answers": ["Paris"]} for _ in ASKED]
     answered[1] |= {"response": "Rome <image>"}
     answered[3] |= {"answers": ["the <image>"]}
-    prompts, questions = _tables(rows=answered)
+    prompts, questions = tables(rows=answered)
     prompts.loc[0, "prompt"] += " <image>"
     extended = replace(llama, tokenizer=tokenizer)
-    frame, counts = _run(extended, tables=(prompts, questions))
+    frame, counts = run(extended, made=(prompts, questions))
     assert counts.dropped == {inputs.NO_EMBEDDING: 2}
     assert frame["dropped"].notna().tolist() == [True, True] + [False] * 6
     assert frame["gold_ids"].map(len).eq(0).tolist() == [True, True, False, True] + [False] * 4
@@ -263,13 +223,13 @@ def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
         {"response": "Zoltán  O'Neill", "answers": []},
         {},
     ]
-    frame, _ = _run(loaded, style, rows, max_new_tokens=6)
+    frame, _ = run(loaded, style, rows, max_new_tokens=6)
     assert list(frame["from_user"]) == [True] * 7 + [False]
     assert list(frame["ea_text"][:4]) == ["Paris", "London", "Paris", "Rome"]
     assert list(frame["label"][:4]) == [0, 1, 1, 0]
     assert list(frame["dropped"][4:7]) == [answers.NO_ANCHOR, answers.NO_ANCHOR, answers.NO_GOLD]
     close = _end_of(loaded.tokenizer, style).closing
-    prompts = _tables(style)[0]["prompt"]
+    prompts = tables(style)[0]["prompt"]
     for row, prompt in list(zip(frame.itertuples(), prompts, strict=True))[:4]:
         ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
         assert row.input_ids[: row.prompt_length] == ids
@@ -280,18 +240,18 @@ def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
 
 
 def test_gold_answers_do_not_move_anything_but_the_label(llama: Any) -> None:
-    first, _ = _run(llama, max_new_tokens=12)
+    first, _ = run(llama, max_new_tokens=12)
     golds = [{"answers": [text or "x"]} for text in first["ea_text"]]
-    second, _ = _run(llama, rows=golds, max_new_tokens=12)
+    second, _ = run(llama, rows=golds, max_new_tokens=12)
     assert not first["label"].equals(second["label"])
     of_golds = ["label", "outcome", "golds", "gold_ids", "gold_start", "gold_end"]
     pd.testing.assert_frame_equal(first.drop(columns=of_golds), second.drop(columns=of_golds))
 
 
 def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:
-    prompts, questions = _tables()
+    prompts, questions = tables()
     with pytest.raises(AnchorscopeError, match="q7"):
-        _run(llama, tables=(prompts, questions[:7]))
+        run(llama, made=(prompts, questions[:7]))
 
 
 def test_a_gold_answer_is_fed_and_trimmed_like_an_own_one_where_the_own_one_is_wrong(
@@ -301,7 +261,7 @@ def test_a_gold_answer_is_fed_and_trimmed_like_an_own_one_where_the_own_one_is_w
     golds = ("Paris", "in the 1830s", "in the 1830s (UK)")
     wrong = [{"response": "Rome", "answers": [gold]} for gold in golds]
     unknown = {"response": "Rome", "answers": None, "label": 1}
-    frame, _ = _run(llama, rows=[*own, *wrong, unknown, *own])
+    frame, _ = run(llama, rows=[*own, *wrong, unknown, *own])
     for right, gold in ((0, 2), (1, 3), (1, 4)):
         expected, found = frame.iloc[right], frame.iloc[gold]
         start = expected["prompt_length"]
@@ -315,7 +275,7 @@ def test_a_gold_answer_is_fed_and_trimmed_like_an_own_one_where_the_own_one_is_w
 
 def test_a_reply_that_equals_a_gold_is_right_whatever_its_exact_tokens_are(llama: Any) -> None:
     row = {"response": "The answer is Rome (Lazio).", "answers": ["Ely", "Rome (Lazio)"]}
-    frame, counts = _run(llama, rows=[row for _ in ASKED])
+    frame, counts = run(llama, rows=[row for _ in ASKED])
     assert counts.notes["n_right"] == counts.kept == len(ASKED)
     assert set(frame["ea_text"]) == {"Rome"}
 
@@ -327,7 +287,7 @@ def test_the_log_probability_of_an_answer_is_the_mean_over_its_exact_tokens(llam
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(answers, "generate", play)
-        frame, _ = _run(llama, rows=[{"response": "Paris"}] + [{}] * 7)
+        frame, _ = run(llama, rows=[{"response": "Paris"}] + [{}] * 7)
     assert np.isnan(frame["ea_logprob"][0]), "the model did not write it"
     for row in frame.iloc[1:3].to_dict("records"):
         first, end = (row[name] - row["prompt_length"] for name in ("ea_start", "ea_end"))
@@ -354,7 +314,7 @@ def test_no_answers_are_left_out_by_reason_or_wrong_unless_the_user_labels_them(
     fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say", "label": "z"}
     asked, _ = questions.normalise(rows, fields, split=None)
     built, _ = prompts.build(asked, style="plain")
-    frame, counts = _run(llama, tables=(built, asked), no_answer=how)
+    frame, counts = run(llama, made=(built, asked), no_answer=how)
     found = frame.set_index("answer").loc[[*SAID]]
     assert found["outcome"].tolist() == [*outcomes]
     assert found["dropped"].tolist() == [*dropped]
@@ -375,7 +335,7 @@ def test_an_answer_that_matches_only_a_gold_in_its_question_has_no_sure_label(
         for _, subject in ASKED[:2]
     ]
     other = {"answers": ["Clara Dane", "Anna Bell"], "response": "Anna Bell"}
-    frame, counts = _run(llama, rows=[*rows, *[other] * 6], no_answer=how)
+    frame, counts = run(llama, rows=[*rows, *[other] * 6], no_answer=how)
     assert frame["label"][2:].eq(0).all(), "the gold does not stand in the question"
     found = frame[:2]
     if kept is None:
@@ -387,28 +347,28 @@ def test_an_answer_that_matches_only_a_gold_in_its_question_has_no_sure_label(
 
 
 def test_an_answer_cut_at_its_longest_length_is_unfinished(llama: Any) -> None:
-    found, counts = _run(llama, "chat", max_new_tokens=2, no_answer="drop")
+    found, counts = run(llama, "chat", max_new_tokens=2, no_answer="drop")
     unfinished = found["dropped"].eq("no answer: unfinished")
     assert unfinished.any() and counts.dropped["no answer: unfinished"] == unfinished.sum()
     assert set(found["outcome"][unfinished]) == {"no answer"}
 
 
 def test_a_text_that_replies_to_different_questions_share_is_named(llama: Any, caplog: Any) -> None:
-    def run(*replies: str) -> str:
+    def warned(*replies: str) -> str:
         golds = [{"answers": [f"Ann{n}"], "response": reply} for n, reply in enumerate(replies)]
         caplog.clear()
-        _run(llama, rows=golds)
+        run(llama, rows=golds)
         return str(caplog.text)
 
-    shared = run(*[f"Well done. It was Ann{n}." for n in range(len(ASKED))])
+    shared = warned(*[f"Well done. It was Ann{n}." for n in range(len(ASKED))])
     assert f"`well done` in {len(ASKED)} of {len(ASKED)} answers, but" in shared
-    assert not run(*[f"Ann{n}" for n in range(len(ASKED))])
+    assert not warned(*[f"Ann{n}" for n in range(len(ASKED))])
 
 
 def test_a_run_that_is_repeated_or_made_larger_generates_no_answer_twice(
     llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = _tables()
+    made = tables()
     generated: list[str] = []
     greedy_of = generation._greedy
 
@@ -417,7 +377,7 @@ def test_a_run_that_is_repeated_or_made_larger_generates_no_answer_twice(
         return greedy_of(prompts, names, *rest)
 
     def ask(size: int, keep: Path = tmp_path) -> Any:
-        given = (*tables, llama, Settings("plain", no_answer="wrong"))
+        given = (*made, llama, Settings("plain", no_answer="wrong"))
         return answer(*given, keep=keep, choice=Choice(size, balance=False))
 
     monkeypatch.setattr(generation, "_greedy", see)
@@ -442,7 +402,7 @@ def test_a_pool_without_enough_right_answers_is_used_up_and_the_log_says_so(
 ) -> None:
     monkeypatch.setattr(answers, "CHUNK", 3)
     with caplog.at_level("INFO"):
-        given = (*_tables(), llama, Settings("plain", no_answer="wrong"))
+        given = (*tables(), llama, Settings("plain", no_answer="wrong"))
         _, counts = answer(*given, choice=Choice(4, balance=True))
     assert NOT_ASKED not in counts.dropped and counts.total == len(ASKED)
     used_up = [line for line in caplog.messages if "the pool is used up" in line]
@@ -454,6 +414,6 @@ def test_responses_that_came_with_the_rows_are_all_read(
 ) -> None:
     monkeypatch.setattr(answers, "CHUNK", 3)
     rows = [{"response": "Paris" if number % 2 else "Rome"} for number in range(len(ASKED))]
-    given = (*_tables(rows=rows), llama, Settings("plain"))
+    given = (*tables(rows=rows), llama, Settings("plain"))
     _, counts = answer(*given, choice=Choice(2, balance=True))
     assert NOT_ASKED not in counts.dropped

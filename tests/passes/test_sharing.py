@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from accelerate import dispatch_model
+from asked import run
 from conftest import ALL_FAMILIES, CORPUS, LAYERS, config
 from instrument import (
     CONDITIONS,
@@ -21,7 +22,6 @@ from instrument import (
     planned,
     unshared,
 )
-from test_answers import _run
 
 from anchorscope.answers import generation
 from anchorscope.answers.endings import Ending
@@ -211,6 +211,6 @@ def test_a_model_in_parts_measures_and_answers_as_the_whole_one(both: Any) -> No
     assert parted.device == torch.device("cpu")
     plan = planned(answers_table(whole.tokenizer))
     assert_alike(measured(parted, plan), measured(whole, plan))
-    (expected, counts), (found, others) = (_run(loaded) for loaded in both)
+    (expected, counts), (found, others) = (run(loaded) for loaded in both)
     assert found["input_ids"].tolist() == expected["input_ids"].tolist()
     assert counts == others
