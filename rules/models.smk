@@ -1,4 +1,5 @@
-# Models: fetch and check every checkpoint once, before the jobs that use it.
+# Models: fetch and check each hub checkpoint, before the jobs that use it. A local checkpoint is
+# checked before the run's first job.
 #
 # in:  the hub, or a local folder
 # out: results/models/<model>.json   where the checkpoint lies and which revision it is

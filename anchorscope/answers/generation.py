@@ -18,7 +18,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from anchorscope.answers.endings import Ending, ended
-from anchorscope.models import cache, families
+from anchorscope.models import cache, calls, families
 from anchorscope.models.families import Loaded
 from anchorscope.storage import partial
 from anchorscope.storage.progress import Progress
@@ -63,7 +63,7 @@ def generate(
         return []
     room, names = room or Room(), names or [str(number) for number in range(len(prompts))]
     # The head leaves each row at least one token, from which the first new token is predicted.
-    shared = min([cache.common(prompts), *(len(ids) - 1 for ids in prompts)])
+    shared = min([calls.common(prompts), *(len(ids) - 1 for ids in prompts)])
     head = cache.pass_head(loaded, prompts[0][:shared])
     shared = shared if head else 0
     has_ended = functools.partial(ended, tokenizer=loaded.tokenizer, ending=ending)
@@ -86,7 +86,7 @@ def generate(
 
     answers = [Written((), ())] * len(prompts)
     with Progress(total=len(prompts), unit="answers") as progress:
-        for number, batch in enumerate(cache.grouped(sizes, loaded.batch_tokens)):
+        for number, batch in enumerate(calls.grouped(sizes, loaded.batch_tokens)):
             path = None if keep is None else partial.batch(keep, number)
             signature = partial.signature([str([*prompts[n]]) for n in batch])
             made = partial.once(path, functools.partial(tensors_of, batch), signature)
@@ -239,8 +239,8 @@ def _greedy(
     logprobs: list[list[float]] = [[] for _ in prompts]
     numbers, going = list(range(len(prompts))), set(range(len(prompts)))
     widths = [len(prompt) - shared for prompt in prompts]
-    price = cache.WORTH_A_CALL if device.type == "cpu" else cache.WORTH_A_GPU_CALL
-    runs = [(run, max(widths[run])) for run in cache.split(widths, price)]
+    price = calls.WORTH_A_CALL if device.type == "cpu" else calls.WORTH_A_GPU_CALL
+    runs = [(run, max(widths[run])) for run in calls.split(widths, price)]
     with torch.inference_mode():
         for _ in range(most):
             logits = torch.cat([rows.logits(*run) for run in runs])

@@ -1,7 +1,6 @@
-"""Reuse keys and values of tokens that were passed earlier, and batch rows with little padding."""
+"""Reuse keys and values of tokens that were passed earlier."""
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise, takewhile
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,9 +11,6 @@ from anchorscope.models.families import Loaded, base, moved
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 """(Keys, values) for each layer, both [rows, key-value heads, slots, head width].
 Each token has one slot."""
-
-WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
-"""One more call of the model costs as much as this many padding tokens, on a CPU and on a GPU."""
 
 
 class _Head(DynamicLayer):
@@ -40,32 +36,6 @@ class _Head(DynamicLayer):
 def after(head: Layers) -> Cache:
     """Return a cache (`past_key_values`) for passes of tokens that follow the `head`."""
     return Cache(layers=[_Head(keys, values) for keys, values in head])
-
-
-def common(rows: Iterable[Sequence[int]]) -> int:
-    """Return the length, in tokens, of the beginning that all rows share."""
-    return sum(1 for _ in takewhile(lambda tokens: len({*tokens}) == 1, zip(*rows, strict=False)))
-
-
-def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
-    """Split rows into runs of consecutive rows, one call each, at the least total cost.
-
-    `widths` holds each row's number of tokens. A run is padded to its widest row. The run costs
-    (number of rows) × (width of the widest row) + `price` tokens.
-    """
-    # best[end]: the least cost of passing the rows before `end`, and where their last run starts
-    best: list[tuple[float, int]] = [(0, 0)]
-    for end in range(1, len(widths) + 1):
-        widest = 0
-        candidates = []
-        for start in reversed(range(end)):
-            widest = max(widest, widths[start])
-            candidates.append((best[start][0] + widest * (end - start) + price, start))
-        best.append(min(candidates))
-    ends = [len(widths)]
-    while ends[-1]:
-        ends.append(best[ends[-1]][1])
-    return [slice(start, end) for start, end in pairwise(reversed(ends))]
 
 
 def pass_head(loaded: Loaded, ids: Sequence[int]) -> Layers:
@@ -106,18 +76,3 @@ def padded(
     # transformers takes gaps in positions for the borders of packed texts, and cuts there.
     found["attention_mask"] = torch.ones(len(rows), length, dtype=torch.int64)
     return {name: moved(tensor, device) for name, tensor in found.items()}
-
-
-def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Group items by size. Return the indices of the items of each group.
-
-    In a group, (number of items) × (largest size) is at most `most`. An item larger than `most` is
-    a group by itself. Large items come first, so that what does not fit in memory fails at once.
-    """
-    groups: list[list[int]] = []
-    for number in sorted(range(len(sizes)), key=lambda n: (-sizes[n], n)):
-        if groups and (len(groups[-1]) + 1) * sizes[groups[-1][0]] <= most:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return groups

@@ -259,7 +259,9 @@ def files(folder: str | Path) -> list[Path]:
 
 
 def locate(model: Mapping[str, Any], names_prompt: bool = True) -> dict[str, Any]:
-    """Locate the model of a catalogue entry; a hub model is downloaded first.
+    """Locate the model of a catalogue entry; a hub model is downloaded and checked first.
+
+    A local model is not checked here, because a run checks it before its first job.
 
     Returns:
         `path`, the folder; `source`; and `revision`: a hub model's commit, or the digest of a local
@@ -279,8 +281,6 @@ def locate(model: Mapping[str, Any], names_prompt: bool = True) -> dict[str, Any
         revisions.keep("models", model["hub"], commit, revision)
         return named | {"path": str(path), "revision": commit, "source": model["hub"]}
     folder = Path(model["local"]).expanduser()
-    check(folder, parts)
-    check_prompt(folder, names_prompt)
     located = {"path": str(folder.resolve()), "revision": digest(files(folder)), "source": "local"}
     record = folder / GGUF_RECORD
     quantisation = read_json(record)["quantisation"] if record.is_file() else None

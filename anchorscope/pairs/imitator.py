@@ -70,8 +70,8 @@ def features(questions: Sequence[str], answers: Sequence[str]) -> np.ndarray:
 @lru_cache(maxsize=2**14)  # every read-out of a cell has the same texts
 def _features(question: str, answer: str) -> tuple[float, ...]:
     lengths = [np.log1p([len(text), len(text.split())]) for text in (question, answer)]
-    lower = question.lower(), answer.lower()
-    shared = [_shares(*(_grams(text, size) for text in lower)) for size in (1, 2, 3, 4)]
+    letters = [_letters(text) for text in (question, answer)]
+    shared = [_shares(*(_grams(text, size) for text in letters)) for size in (1, 2, 3, 4)]
     words = [[word.lower for word in words_of(text)] for text in (question, answer)]
     first = [{word[0] for word in some} for some in words]
     same_initials = len(first[0] & first[1]) / max(1, len(first[1]))
@@ -87,8 +87,12 @@ def _features(question: str, answer: str) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def _grams(text: str, size: int) -> set[str]:
-    letters = "".join(char if char.isalnum() else " " for char in text)
+def _letters(text: str) -> str:
+    """Return a text in lower case, with a space for each character but letters and digits."""
+    return "".join(char if char.isalnum() else " " for char in text.lower())
+
+
+def _grams(letters: str, size: int) -> set[str]:
     return {letters[place : place + size] for place in range(len(letters) - size + 1)}
 
 

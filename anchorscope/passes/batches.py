@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from anchorscope.models.cache import WORTH_A_CALL, common, grouped, split
+from anchorscope.models.calls import WORTH_A_CALL, common, grouped, split
 from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError

@@ -25,7 +25,7 @@ from instrument import (
 
 from anchorscope.answers import generation
 from anchorscope.answers.endings import Ending
-from anchorscope.models import cache, families, loading
+from anchorscope.models import calls, families, loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import batches
 from anchorscope.styles import CHAT
@@ -99,7 +99,7 @@ def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
 def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     load, family, head, price, monkeypatch
 ):
-    monkeypatch.setattr(cache, "WORTH_A_CALL", price)
+    monkeypatch.setattr(calls, "WORTH_A_CALL", price)
     loaded = load(family, TOKENIZER[family])
     prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
     prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]

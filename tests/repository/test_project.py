@@ -135,9 +135,20 @@ def test_threads_wait_without_spinning(monkeypatch):
     assert said.stdout.split() == ["passive", "False"]  # set before torch reads it
 
 
-def test_a_run_is_planned_and_described_without_torch():
-    modules = "cli.main report.methods workflow.around workflow.paths workflow.resources".split()
-    names = ", ".join(f"anchorscope.{name}" for name in modules)
-    code = f"import sys, {names}; print({{'torch', 'transformers'}} & sys.modules.keys())"
+@pytest.mark.parametrize(
+    ("modules", "not_loaded"),
+    [
+        (
+            "cli.main report.methods workflow.around workflow.paths workflow.resources",
+            "torch transformers",
+        ),
+        ("cell.tables workflow.tables passes.activations", "torch transformers"),
+        ("probes.scoring probes.stored workflow.jobs", "transformers"),
+    ],
+    ids=["planning", "tables", "probes"],
+)
+def test_a_job_does_not_load_what_it_does_not_use(modules, not_loaded):
+    names = ", ".join(f"anchorscope.{name}" for name in modules.split())
+    code = f"import sys, {names}; print({{*{not_loaded.split()}}} & sys.modules.keys())"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "set()"
