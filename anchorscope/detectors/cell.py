@@ -12,7 +12,6 @@ import pandas as pd
 from anchorscope.config.readouts import before_answer
 from anchorscope.detectors.method import Samples, Training, text_columns
 from anchorscope.detectors.methods.output import P_TRUE
-from anchorscope.detectors.methods.probe import learned
 from anchorscope.detectors.registry import Method
 from anchorscope.passes import activations
 from anchorscope.passes.features import Features
@@ -32,7 +31,7 @@ class DetectionCell:
     crossed: Samples  # samples with a partner, each after the partner's question
     knockout: Features | None = None  # states of the read-out, [layers, n, width]
     fitted: Mapping[str, Fitted] = field(default_factory=dict)
-    """Read-out → the stored probes, [layers, folds]; empty if the probes are not calibrated."""
+    """Read-out → its calibrated probes, [layers, folds]. Methods fit those that are missing."""
     device: str = "cpu"
 
     @property
@@ -50,17 +49,13 @@ class DetectionCell:
         return [need for need in method.needs if not measured[need]]
 
     def training(self, fold: int) -> Training:
-        """Return the samples outside an outer fold, with the probes that were fitted to them.
-
-        Methods share these probes.
-        """
+        """Return the samples outside an outer fold, with the probes that were fitted to them."""
         z, settings, cut = self.design.z, self.design.settings, self.knockout
         inner, device = self.design.inner[fold], self.device
         train = Training(self.clean, z, inner, settings, knockout=cut, device=device)
         alone = slice(fold, fold + 1)
         fitted = {name: one.part(slice(None), alone) for name, one in self.fitted.items()}
-        train = replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
-        return replace(train, fitted={name: learned(train, name) for name in self.clean.states})
+        return replace(train.rows(np.flatnonzero(self.design.outer[fold])), fitted=fitted)
 
 
 def read(
@@ -75,6 +70,7 @@ def read(
     """Read a cell from a folder of activations.
 
     The answers come from `activations.measured`. Every method uses the folds of the stored probes.
+    If these are not calibrated, calibrated probes are fitted in the same folds.
     `outputs` are tables with `id`, `condition`, and further columns: `output.FEATURES`, `p_true`.
 
     Raises:
@@ -83,17 +79,21 @@ def read(
     calibrated, where = settings.scoring == "calibrated", f"read-out {readout}"
     settings = settings.model_copy(update={"scoring": "calibrated"})
     design = probes.design(answers, settings, where)
-    if not calibrated:  # the probes have no inner folds; the outer folds stay
+    if not calibrated:  # the stored probes have no inner folds
         design = fitting.design(answers, settings, where)
     names = [*dict.fromkeys((readout, *({before_answer(readout)} & probes.fitted.keys())))]
     cut = not answers["n_blocked_knockout"].isna().all()
+    clean = _samples(folder, text_columns(answers), "clean", names, outputs)
+    fitted = probes.fitted
+    if not calibrated:
+        fitted = {name: fitting.fit(clean.states[name], design, device=device) for name in names}
     return DetectionCell(
         design,
         answers,
-        _samples(folder, text_columns(answers), "clean", names, outputs),
+        clean,
         _samples(folder, _crossed(answers), "crossed", names, outputs),
         activations.read(folder, readout, "knockout")[1] if cut else None,
-        {name: probes.fitted[name] for name in names} if calibrated else {},
+        {name: fitted[name] for name in names},
         device,
     )
 

@@ -64,9 +64,8 @@ class Resamples:
 
     def totals(self, values: np.ndarray) -> np.ndarray:
         """Return [resamples, ...]: the sum of `values` [..., n] over each resample."""
-        sums = self.sums(values)
-        flat = self.weights @ sums.reshape(-1, sums.shape[-1]).T
-        return flat.reshape(len(self.weights), *sums.shape[:-1])
+        flat = self.with_all[1:] @ np.reshape(values, (-1, np.shape(values)[-1])).T
+        return flat.reshape(len(self.weights), *np.shape(values)[:-1])
 
     def means(
         self, values: np.ndarray, members: np.ndarray, weights: np.ndarray | None = None

@@ -51,7 +51,10 @@ def test_rows_are_sorted_by_id_and_answers_behind_their_partners_questions(
     cell = cells.read(folder, answers, probes, settings, READOUT, outputs)
     assert list(cell.design.ids) == list(probes.ids) and (cell.design.fold == probes.fold).all()
     assert list(cell.clean.answers["id"]) == list(cell.answers["id"]) == list(cell.design.ids)
-    assert bool(cell.fitted) == (scoring == "calibrated") and (cell.design.inner.max(1) > 0).all()
+    assert (cell.design.inner.max(1) > 0).all()
+    for name, of_calibrated in probes_of(folder, answers, SETTINGS).fitted.items():
+        np.testing.assert_allclose(cell.fitted[name].t, of_calibrated.t)
+        assert np.isfinite(cell.fitted[name].inner_auc).all()
     by_id = cell.answers.set_index("id")
     swapped = cell.crossed.answers
     fold = dict(zip(probes.ids, probes.fold, strict=True))
