@@ -2,7 +2,8 @@
 
 The loop replaces transformers' `generate`, for speed. The common beginning of all prompts (the
 head) is passed once, prompts of similar length are passed together, and rows that have ended leave
-the batch. Only the log-probability of each generated token is kept.
+the batch. Only the log-probability of each generated token is kept. Cache and masks are those of
+transformers.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
+from transformers.cache_utils import DynamicCache
 
 from anchorscope.answers.endings import Ending, ended
 from anchorscope.models import cache, calls, families
@@ -99,92 +101,48 @@ def generate(
 
 
 class _Rows:
-    """The rows of a batch, and the cache of their keys and values.
+    """The rows of a batch, and transformers' cache of their keys and values.
 
-    It replaces transformers' cache (`past_key_values`). Each row holds the head, then the padding
-    that shorter rows need, then the row's own tokens.
+    In the cache, each row has the head first, then the padding that shorter rows need, then its own
+    tokens.
     """
 
     def __init__(
-        self,
-        prompts: Sequence[Sequence[int]],
-        model: Any,
-        head: cache.Layers,
-        shared: int,
-        most: int,
+        self, prompts: Sequence[Sequence[int]], loaded: Loaded, head: cache.Layers, shared: int
     ) -> None:
-        """Prepare each prompt for `most` new tokens. For the arguments see `_greedy`."""
-        device = families.device_of(model)
-        widths = [len(prompt) - shared for prompt in prompts]
-        width = max(widths)
-        missing = torch.tensor([width - row_width for row_width in widths], device=device)[:, None]
-        ids = [[0] * (width - len(prompt) + shared) + [*prompt[shared:]] for prompt in prompts]
-        slots = torch.arange(shared + width + most, device=device)
-        self.model, self.head = model, head
-        self.layers: cache.Layers = []
-        # the tokens to pass next, and their positions, int64 [rows, tokens]
-        self.ids = torch.tensor(ids, device=device)
-        self.places = (slots[shared : shared + width] - missing).clamp(min=0)
-        # whether each slot is padding, bool [rows, slots]; slots for new tokens are included
-        self.padding = (slots >= shared) & (slots < shared + missing)
-        # rows of the present pass; numbers of slots filled before and after it
-        self.run, self.start, self.end = slice(None), 0, shared + width
+        """Prepare to pass the prompts. For the arguments see `_greedy`."""
+        longest, device = max(map(len, prompts)), loaded.device
+        rows = [([0] * (longest - len(ids)), [*ids[shared:]]) for ids in prompts]
+        mask = [[1] * shared + gap + [1] * len(own) for gap, own in rows]
+        # the tokens to pass next; the mask of all tokens, 0 for padding; both int64 [rows, tokens]
+        self.ids = torch.tensor([gap + own for gap, own in rows], device=device)
+        self.mask = torch.tensor(mask, device=device)
+        self.model, self.cache = loaded.model, DynamicCache()
+        for layer, states in enumerate(head):
+            keys, values = (one.expand(len(prompts), -1, -1, -1) for one in states)
+            self.cache.update(keys, values, layer)
 
-    def update(
-        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
-    ) -> list[torch.Tensor]:
-        """Return the keys and values to attend to. Called by every attention module."""
-        if layer_idx == len(self.layers):
-            head_keys, head_values = self.head[layer_idx] if self.head else (None, None)
-            self.layers.append((self._slots(keys, head_keys), self._slots(values, head_values)))
-        filled = [states[self.run, :, : self.end] for states in self.layers[layer_idx]]
-        for states, new in zip(filled, (keys, values), strict=True):
-            states[:, :, self.start :] = new
-        return filled
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the number of slots filled before the present pass. Called by the model."""
-        return self.start
-
-    def _slots(self, states: torch.Tensor, head: torch.Tensor | None) -> torch.Tensor:
-        """Return slots [rows, heads, slots, width]: first the states of `head`, then zeros."""
-        _, heads, _, width = states.shape
-        # Zeros, since empty slots are attended to with weight 0, and 0 · NaN would be NaN.
-        slots = states.new_zeros((len(self.padding), heads, self.padding.shape[1], width))
-        if head is not None:
-            slots[:, :, : head.shape[2]] = head
-        return slots
-
-    def logits(self, run: slice, width: int) -> torch.Tensor:
-        """Pass the last `width` tokens of a run of rows. Return logits [rows, vocabulary]."""
-        self.run, self.start = run, self.end - width
-        slots = torch.arange(self.end, device=self.ids.device)
-        query = slots[self.start :, None]
-        # Padding attends to itself: a query that attends to nothing would become NaN.
-        blocked = ((slots > query) | self.padding[run, None, : self.end]) & (slots != query)
-        mask = torch.zeros(blocked.shape, dtype=self.model.dtype, device=self.ids.device)
+    def logits(self) -> torch.Tensor:
+        """Pass the next tokens. Return logits [rows, vocabulary] of those that follow."""
+        places = (self.mask.cumsum(1) - 1).clamp(min=0)
         out = families.base(self.model)(
-            input_ids=self.ids[run, -width:],
-            position_ids=self.places[run, -width:],
-            attention_mask=mask.masked_fill_(blocked, torch.finfo(mask.dtype).min)[:, None],
-            past_key_values=self,
+            input_ids=self.ids,
+            position_ids=places[:, -self.ids.shape[1] :],
+            attention_mask=self.mask,
+            past_key_values=self.cache,
             use_cache=True,
         )
         return families.logits(self.model, out.last_hidden_state[:, -1])
 
     def extend(self, ids: torch.Tensor) -> None:
         """Append a token to each row, to pass next. `ids` is int64 [rows, 1]."""
-        self.ids, self.places, self.end = ids, self.places[:, -1:] + 1, self.end + 1
+        self.ids, self.mask = ids, pad(self.mask, (0, 1), value=1)
 
     def leave(self, going: Sequence[bool]) -> None:
         """Drop the rows whose answers have ended (`going` is False)."""
         rows = torch.tensor(going).nonzero()[:, 0]
-
-        def kept(states: torch.Tensor) -> torch.Tensor:
-            return states[rows.to(states.device)]
-
-        self.ids, self.places, self.padding = map(kept, (self.ids, self.places, self.padding))
-        self.layers = [(kept(keys), kept(values)) for keys, values in self.layers]
+        self.ids, self.mask = self.ids[rows], self.mask[rows]
+        self.cache.batch_select_indices(rows)
 
 
 class _WholeRows:
@@ -196,14 +154,13 @@ class _WholeRows:
     def __init__(self, prompts: Sequence[Sequence[int]], loaded: Loaded) -> None:
         self.loaded, self.rows = loaded, [[*prompt] for prompt in prompts]
 
-    def logits(self, run: slice, _: int) -> torch.Tensor:
-        """Pass a run of rows. Return logits [rows, vocabulary] of each row's next token."""
-        rows = self.rows[run]
-        ends = [len(row) - 1 for row in rows]
-        places = [range(len(row)) for row in rows]
-        arguments = cache.padded(rows, places, max(ends) + 1, self.loaded.device)
+    def logits(self) -> torch.Tensor:
+        """Pass all rows. Return logits [rows, vocabulary] of each row's next token."""
+        ends = [len(row) - 1 for row in self.rows]
+        places = [range(len(row)) for row in self.rows]
+        arguments = cache.padded(self.rows, places, max(ends) + 1, self.loaded.device)
         out = families.base(self.loaded.model)(**arguments, use_cache=False)
-        return families.logits(self.loaded.model, out.last_hidden_state[range(len(rows)), ends])
+        return families.logits(self.loaded.model, out.last_hidden_state[range(len(ends)), ends])
 
     def extend(self, ids: torch.Tensor) -> None:
         """Append a token to each row. `ids` is int64 [rows, 1]."""
@@ -229,22 +186,16 @@ def _greedy(
     `head` holds the keys and values of the `shared` tokens that all rows begin with. `has_ended`
     takes a row's new tokens and its prompt, and tells whether the answer is complete.
     """
-    device = loaded.device
     rows: _Rows | _WholeRows
-    if loaded.attends:
-        rows = _Rows(prompts, loaded.model, head, shared, most)
-    else:
-        rows = _WholeRows(prompts, loaded)
+    attends = loaded.attends
+    rows = _Rows(prompts, loaded, head, shared) if attends else _WholeRows(prompts, loaded)
     answers: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
     numbers, going = list(range(len(prompts))), set(range(len(prompts)))
-    widths = [len(prompt) - shared for prompt in prompts]
-    price = calls.WORTH_A_CALL if device.type == "cpu" else calls.WORTH_A_GPU_CALL
-    runs = [(run, max(widths[run])) for run in calls.split(widths, price)]
     with torch.inference_mode():
         for _ in range(most):
-            logits = torch.cat([rows.logits(*run) for run in runs])
-            likeliest = _likeliest(logits, [names[n] for n in numbers]).to(device)
+            logits = rows.logits()
+            likeliest = _likeliest(logits, [names[n] for n in numbers]).to(loaded.device)
             rows.extend(likeliest)
             of_token = logits.gather(-1, likeliest)[:, 0] - logits.logsumexp(-1)
             new = zip(numbers, likeliest[:, 0].tolist(), of_token.tolist(), strict=True)
@@ -256,7 +207,6 @@ def _greedy(
                         going.remove(n)
             if not going:
                 break
-            runs = [(slice(None), 1)]
             if len(going) <= LEAVE_AT * len(numbers):
                 rows.leave([n in going for n in numbers])
                 numbers = [n for n in numbers if n in going]

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, takewhile
 
-WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
-"""One more call of the model costs as much as this many padding tokens, on a CPU and on a GPU."""
+WORTH_A_CALL = 40
+"""One more call of the model costs as much as this many padding tokens on a CPU."""
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:
@@ -12,7 +12,7 @@ def common(rows: Iterable[Sequence[int]]) -> int:
     return sum(1 for _ in takewhile(lambda tokens: len({*tokens}) == 1, zip(*rows, strict=False)))
 
 
-def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
+def split(widths: Sequence[int], price: float) -> list[slice]:
     """Split rows into runs of consecutive rows, one call each, at the least total cost.
 
     `widths` holds each row's number of tokens. A run is padded to its widest row. The run costs
