@@ -1,5 +1,6 @@
 """`anchorscope check`: find what would stop or spoil a run, before anything is downloaded."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -75,9 +76,12 @@ def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
     return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
 
 
-def check(config: RunConfig, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
+def check(
+    config: RunConfig, work: Mapping[str, Sequence[Cell]], files: Iterable[str] = ()
+) -> Iterator[Finding]:
     """Check everything that the targets need; `work` is target → cells, see `cells_of`.
 
+    `files` are the config files that were named on the command line, for advice.
     Models are checked first, because sizes on the disk can be given only for usable models.
     """
     # Models and rows are checked for built cells too, because they may have changed since.
@@ -104,7 +108,7 @@ def check(config: RunConfig, work: Mapping[str, Sequence[Cell]]) -> Iterator[Fin
     for name, trial in known.items():
         yield from measured(config, trial, [cell for cell in left if cell[0] == name])
     for name in (name for name in models if name not in known):
-        yield unknown_time(config, name)
+        yield unknown_time(name, files)
     for name in dict.fromkeys(dataset for _, dataset in every):
         if config.local_of(name) is None:
             continue
@@ -194,10 +198,14 @@ def measured(config: Config, trial: Trial, left: Iterable[Cell]) -> Iterator[Fin
         yield Finding("warning", "gpu", what, f"set `batch_tokens: {trial.limit}`")
 
 
-def unknown_time(config: Config, name: str) -> Finding:
+def unknown_time(name: str, files: Iterable[str]) -> Finding:
     """Say that no trial tells how long a model takes here, and how to make one."""
-    do = f"to measure it, run `anchorscope selftest --like {name}`"
-    return Finding("ok", "time", f"{name}: time unknown", do)
+    words = ["anchorscope", "selftest", "--like", name]
+    for file in files:
+        words += ["--configfile", file]
+    return Finding(
+        "ok", "time", f"{name}: time unknown", f"to measure it, run `{shlex.join(words)}`"
+    )
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:

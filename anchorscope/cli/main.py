@@ -80,7 +80,7 @@ def check(
     except AnchorscopeError as error:
         raise UsageError(error.what, error.where, error.do, see=error.see) from None
     findings = []
-    for finding in checked(chosen, work):
+    for finding in checked(chosen, work, [str(path) for path in config_files or []]):
         findings.append(finding._asdict())
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])

@@ -6,6 +6,7 @@ import pandas as pd
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.claims.estimates import HALF
+from anchorscope.claims.rules.comparison import LOWER
 from anchorscope.figures import data, marks, notes
 from anchorscope.figures.axis import auc_axis, axis_around
 from anchorscope.figures.picture import Panel
@@ -137,8 +138,9 @@ def verdict(claims: pd.DataFrame) -> list[str]:
     for claim in CLAIMS:
         verdicts = claims["verdict"][of_row == claim]
         yes, no = int((verdicts == "yes").sum()), int((verdicts == "no").sum())
+        lower = int((claims["reason"][verdicts[verdicts == "yes"].index] == LOWER).sum())
         if len(verdicts):
-            counts[claim] = yes, yes + no
+            counts[claim] = yes, yes + no, lower
     return list(filter(None, say.claims_in_caption(counts).splitlines()))
 
 

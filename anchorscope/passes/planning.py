@@ -31,6 +31,7 @@ def plan(
     seed: int = 0,
     fold: Callable[[pd.DataFrame], np.ndarray] | None = None,
     choice: Choice | None = None,
+    where: str = "answers",
 ) -> Plan:
     """Plan every pass of a cell: samples, other prompts, rows and batches.
 
@@ -47,16 +48,17 @@ def plan(
         seed: Seed of the random control.
         fold: Function that returns the outer fold of each row, see `partners.crossing`.
         choice: How many of the answers to measure; None for all.
+        where: Name of the answers in errors.
 
     Raises:
         AnchorscopeError: No sample is left to measure, or too few answers are right, or wrong.
     """
     chosen = on(conditions)
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
-    table, counts = _usable(answers, limits)
+    table, counts = _usable(answers, limits, where)
     stands_for: dict[str, float] = {}
     if choice is not None:
-        table, counts, stands_for = _chosen(table, counts, choice)
+        table, counts, stands_for = _chosen(table, counts, choice, where)
     samples = [sample_of(record) for record in table.to_dict("records")]
     notes: Counter[str] = Counter()
     source = None
@@ -84,7 +86,7 @@ def conditions_of(settings: ConditionSettings) -> list[tuple[str, int]]:
     return [(one.name, draw) for one, draw in on(settings)]
 
 
-def _usable(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
+def _usable(answers: pd.DataFrame, limits: Limits, where: str) -> tuple[pd.DataFrame, Counts]:
     """Return the rows that are measured, and the counts of dropped rows by reason."""
     reasons = [_reason_to_drop(record, limits) for record in answers.to_dict("records")]
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
@@ -92,12 +94,12 @@ def _usable(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts
     if table.empty:
         what = f"no sample is left to measure: {in_words(counts.dropped) or 'no answers'}"
         do = "see the reasons in the provenance of the answers"
-        raise AnchorscopeError(what, "answers", do, see="nothing-left")
+        raise AnchorscopeError(what, where, do, see="nothing-left")
     return table, counts
 
 
 def _chosen(
-    table: pd.DataFrame, counts: Counts, choice: Choice
+    table: pd.DataFrame, counts: Counts, choice: Choice, where: str
 ) -> tuple[pd.DataFrame, Counts, dict[str, float]]:
     """Return the rows that are chosen, the counts, and how many answers each row stands for.
 
@@ -107,9 +109,13 @@ def _chosen(
     right, wrong = (int((table["label"] == label).sum()) for label in (0, 1))
     if min(right, wrong) < LEAST:
         rare, n = ("right", right) if right <= wrong else ("wrong", wrong)
-        what = f"{n or 'none'} of {len(table):,} answers is {rare}, too few to fit a probe"
-        do = "ask more questions (`pool_size`), or measure another model or dataset"
-        raise AnchorscopeError(what, "answers", do, see="one-class")
+        are = "are" if n > 1 else "is"
+        what = f"{n or 'none'} of {len(table):,} answers {are} {rare}, too few to fit a probe"
+        do = (
+            "compare `ea_text` with `golds` for some answers; if the labels are right, ask more "
+            "questions (`pool_size`), or measure another model or dataset"
+        )
+        raise AnchorscopeError(what, where, do, see="one-class")
     stands_for = choose(table, choice)
     chosen = table[stands_for > 0]
     left_out = {NOT_CHOSEN: n} if (n := len(table) - len(chosen)) else {}

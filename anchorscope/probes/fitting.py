@@ -143,6 +143,7 @@ def plan_passes(
         # Partners share an outer fold, so that the probe that scores them has seen neither.
         fold=lambda table: design(table, probe, where).fold,
         choice=choice,
+        where=where,
     )
     measured = answered[answered["id"].isin([sample.id for sample in plan.samples])]
     design(measured, probe, where)

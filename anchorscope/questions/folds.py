@@ -117,7 +117,7 @@ def _hashed(names: np.ndarray, n_folds: int, seed: str) -> np.ndarray:
 def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
     if len(z) < n_folds:
         what = f"{len(z)} samples are fewer than {n_folds} folds"
-        do = "sample more questions (`sample_size`, `limit`), or lower the number of folds"
+        do = "measure more questions (in a run: `sample_size`, `limit`), or use fewer folds"
         raise AnchorscopeError(what, where, do, see="too-few-samples")
     if len(np.unique(z)) < 2:
         what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: nothing to predict"

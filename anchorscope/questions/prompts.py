@@ -114,7 +114,10 @@ def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
     if few_shot is None or few_shot.empty:
         what = "no few-shot example is left: none may share a question or subject with the sample"
         where = "the rows outside the sample"
-        do = "take a smaller sample, rows of more subjects, or examples of your own (`few_shot`)"
+        do = (
+            "give rows of more subjects, or examples of your own (in a run, `few_shot: {file: …}`; "
+            "in `measure`, `examples`), or ask fewer questions (`limit`)"
+        )
         raise AnchorscopeError(what, where, do, see="few-shot")
     return few_shot
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from anchorscope.anchors import question_anchors
@@ -118,13 +119,26 @@ def sample(
 
     The draw depends on ids and seed only, not on the order of rows. A smaller sample is the
     beginning of a larger one with the same seed. `hold_back` keeps at least `HELD_BACK` rows, or
-    a tenth of all rows if that is fewer, outside the sample.
+    a tenth of all rows if that is fewer, outside the sample, with all rows linked to them.
     """
     ordered = _shuffled(frame, seed)
-    held = min(HELD_BACK, len(ordered) // 10) if hold_back else 0
-    size = min(len(ordered) if size is None else size, len(ordered) - held)
-    sampled = ordered.iloc[:size].reset_index(drop=True)
-    return sampled, candidates(ordered.iloc[size:], sampled, seed)
+    held = _held_back(ordered["component"]) if hold_back else np.zeros(len(ordered), dtype=bool)
+    open_, kept = ordered[~held], ordered[held]
+    size = len(open_) if size is None else size
+    sampled = open_.iloc[:size].reset_index(drop=True)
+    return sampled, candidates(pd.concat([open_.iloc[size:], kept]), sampled, seed)
+
+
+def _held_back(component: pd.Series) -> np.ndarray:
+    """Return bool [n]: the rows to hold back, as few as whole components allow.
+
+    The smallest components are held back; of equal ones, those whose last row is nearest the end.
+    """
+    least = min(HELD_BACK, len(component) // 10)
+    places = pd.Series(np.arange(len(component))).groupby(component.to_numpy()).agg(["size", "max"])
+    order = places.sort_values(["size", "max"], ascending=[True, False])
+    before = order["size"].cumsum() - order["size"]
+    return component.isin(order.index[before < least]).to_numpy()
 
 
 def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataFrame:

@@ -30,6 +30,21 @@ def test_rows_held_back_for_examples_are_counted_apart(tmp_path: Path) -> None:
     assert plain.counts.dropped == {"outside the sample": 5}
 
 
+def test_rows_are_held_back_with_all_that_share_their_subject(tmp_path: Path) -> None:
+    fields = FIELDS | {"subject": "subject"}
+    entry = {"local": str(tmp_path / "rows.jsonl"), "fields": fields}
+    rows = [
+        {"id": i, "question": f"q {i}", "answer": f"a {i}", "subject": f"s {i // 2}"}
+        for i in range(71)
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for size in (1000, 64, 30):
+        held = datasets.prepare(entry, sample_size=size, seed=0, hold_back=True)
+        assert len(held.sampled) == min(size, 64) and len(held.few_shot) >= 7
+        assert not {*held.sampled["subject"]} & {*held.few_shot["subject"]}
+        assert held.counts.total == held.counts.kept + sum(held.counts.dropped.values())
+
+
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
     """A hub whose tag `v1` is `COMMIT`; holds what was asked of it."""

@@ -22,6 +22,8 @@ from anchorscope.claims.estimates import HALF, PAIR, Answers, Pairs
 
 LEAST_SHARE = 0.55
 """The swap share must surely be above this or, of wrong answers, below 1 minus this."""
+LOWER = "they score lower after their own question"
+"""Remark on a `yes` of wrong answers on the other side."""
 
 CONDITIONS = (
     "the swap share, after the text imitator's pair term is taken off each swap, is above 55 %; "
@@ -61,7 +63,7 @@ def _towards(own: Answers, pairs: Pairs, sign: int) -> Verdict:
     }
     found = judged(steps, pairs.mean_share(share), pairs.n, pairs.clusters, pairs.level)
     if found.verdict == YES and sign < 0:
-        return replace(found, reason="they score lower after their own question")
+        return replace(found, reason=LOWER)
     return found
 
 
