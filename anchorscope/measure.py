@@ -187,7 +187,8 @@ def measure(
             the tokenizer has a chat template, `prompt` is required.
         examples: Worked examples for styles that show them, with the same columns as `table`. Rows
             that share a question or subject with `table` are left out. By default a tenth of
-            `table`, at most 20 rows, is held back for examples and not measured.
+            `table`, at most 20 rows, is held back for examples and not measured, with all rows that
+            share a question or subject with these.
         names: Names of model and dataset in tables and figures.
         settings: Keys of config.yaml: `anchors`, `batch_tokens`, `bootstrap`, `conditions`,
             `finder`, `generation`, `max_prompt_tokens`, `no_answer`, `probe`, `readouts`, `seed`.

@@ -195,8 +195,8 @@ def _greedy(
     with torch.inference_mode():
         for _ in range(most):
             logits = rows.logits()
-            likeliest = _likeliest(logits, [names[n] for n in numbers]).to(loaded.device)
-            rows.extend(likeliest)
+            likeliest = _likeliest(logits, [names[n] for n in numbers])
+            rows.extend(likeliest.to(loaded.device))
             of_token = logits.gather(-1, likeliest)[:, 0] - logits.logsumexp(-1)
             new = zip(numbers, likeliest[:, 0].tolist(), of_token.tolist(), strict=True)
             for n, token, logprob in new:

@@ -18,7 +18,7 @@ from anchorscope.models.heard import heard
 from anchorscope.passes import partners
 from anchorscope.questions import datasets, hub, prompts, questions, reading, revisions
 from anchorscope.statements import say
-from anchorscope.storage.counts import in_words
+from anchorscope.storage.counts import BEYOND_LIMIT, in_words
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.styles import Example, style_of
 from anchorscope.workflow import targets as known, trials
@@ -233,7 +233,7 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
     try:
         prepared = datasets.prepare(
             config.datasets[name].numbers() | {"local": local},
-            sample_size=asked(config, name),
+            sample_size=config.pool_size_of(name),
             seed=config.seed,
             hold_back=shows_examples,
         )
@@ -242,27 +242,28 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Find
     except AnchorscopeError as error:
         yield refusal("dataset", name, error)
         return
-    counts = prepared.counts
-    left_out = in_words(counts.dropped)
-    usable = say.rows_usable(name, counts.kept, counts.total, local, left_out)
-    if obstacle := no_folds(prepared.sampled, config):
+    counts, rows = prepared.counts, prepared.sampled.head(asked(config, name))
+    beyond = {BEYOND_LIMIT: n} if (n := counts.kept - len(rows)) else {}
+    left_out = in_words({**counts.dropped, **beyond})
+    usable = say.rows_usable(name, len(rows), counts.total, local, left_out)
+    if obstacle := no_folds(rows, config):
         what = f"{usable}; no probe can be fitted: {obstacle.what}"
         yield Finding("error", "dataset", what, obstacle.do, obstacle.see)
     else:
         yield Finding("ok", "dataset", usable)
         if config.conditions.crossed is not None:
-            yield pairs(name, prepared.sampled.head(samples(config, name)), config)
-        n = min(counts.kept, samples(config, name))
+            yield pairs(name, rows.head(samples(config, name)), config)
+        n = min(len(rows), samples(config, name))
         if sentence := statements.too_small(n):
             all_rows = counts.total <= samples(config, name)
             do = "Add rows." if all_rows else "Raise `sample_size` or `limit`, or add rows."
             yield Finding("warning", "dataset", f"{name}: {sentence}", do)
         else:
-            yield Finding("ok", "dataset", statements.detectable(name, counts.kept, n))
+            yield Finding("ok", "dataset", statements.detectable(name, len(rows), n))
     for begin, do in questions.WARNINGS.items():
         for note in (note for note in counts.notes if note.startswith(begin)):
             yield Finding("warning", "dataset", f"{name}: {counts.notes[note]:,} {note}", do)
-    yield from contradicted_labels(name, prepared.sampled)
+    yield from contradicted_labels(name, rows)
 
 
 def no_folds(rows: pd.DataFrame, config: Config) -> AnchorscopeError | None:

@@ -135,6 +135,16 @@ def _check_model(model: PreTrainedModel, where: object) -> None:
 def check(folder: str | Path, parts: Mapping[str, str] | None = None) -> None:
     """Refuse a checkpoint that `load` would refuse, without reading its weights."""
     folder = Path(folder)
+    _check_folder(folder)
+    _check_config(folder, parts)
+    vocabulary.check_files(folder)
+    _check_files(folder)
+    contents.check_once(folder)
+    contents.check_tensors(folder)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a path that is not a folder."""
     if folder.suffix == ".gguf":
         command = shlex.join(["anchorscope", "convert", str(folder), str(folder.with_suffix(""))])
         do = f"run this command, and name the folder that it makes: {command}"
@@ -143,11 +153,6 @@ def check(folder: str | Path, parts: Mapping[str, str] | None = None) -> None:
     if not folder.is_dir():
         do = "check `local` in the config; for a hub model, delete results/models/<model>.json"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
-    _check_config(folder, parts)
-    vocabulary.check_files(folder)
-    _check_files(folder)
-    contents.check_once(folder)
-    contents.check_tensors(folder)
 
 
 def _check_config(folder: Path, parts: Mapping[str, str] | None) -> None:
@@ -261,7 +266,8 @@ def files(folder: str | Path) -> list[Path]:
 def locate(model: Mapping[str, Any], names_prompt: bool = True) -> dict[str, Any]:
     """Locate the model of a catalogue entry; a hub model is downloaded and checked first.
 
-    A local model is not checked here, because a run checks it before its first job.
+    Of a local model, only folder and prompt style are checked. A run checks the rest before its
+    first job, and `load` does so again.
 
     Returns:
         `path`, the folder; `source`; and `revision`: a hub model's commit, or the digest of a local
@@ -281,6 +287,8 @@ def locate(model: Mapping[str, Any], names_prompt: bool = True) -> dict[str, Any
         revisions.keep("models", model["hub"], commit, revision)
         return named | {"path": str(path), "revision": commit, "source": model["hub"]}
     folder = Path(model["local"]).expanduser()
+    _check_folder(folder)
+    check_prompt(folder, names_prompt)
     located = {"path": str(folder.resolve()), "revision": digest(files(folder)), "source": "local"}
     record = folder / GGUF_RECORD
     quantisation = read_json(record)["quantisation"] if record.is_file() else None

@@ -40,8 +40,8 @@ def prepare(
 ) -> Prepared:
     """Load, normalise and sample one dataset.
 
-    `dataset` is an entry of the catalogue. `sample_size` is None for all rows. `hold_back` makes
-    the sample smaller if too few rows would be left for worked examples.
+    `dataset` is an entry of the catalogue. `sample_size` is None for all rows. `hold_back` keeps
+    some rows outside the sample, for worked examples.
 
     Raises:
         AnchorscopeError: The dataset is unavailable or unreadable, a column is missing, or there is

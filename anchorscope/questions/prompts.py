@@ -116,7 +116,7 @@ def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
         where = "the rows outside the sample"
         do = (
             "give rows of more subjects, or examples of your own (in a run, `few_shot: {file: …}`; "
-            "in `measure`, `examples`), or ask fewer questions (`limit`)"
+            "in `measure`, `examples`), or draw fewer questions (`sample_size` and `pool_size`)"
         )
         raise AnchorscopeError(what, where, do, see="few-shot")
     return few_shot

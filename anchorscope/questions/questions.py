@@ -130,15 +130,17 @@ def sample(
 
 
 def _held_back(component: pd.Series) -> np.ndarray:
-    """Return bool [n]: the rows to hold back, as few as whole components allow.
+    """Return bool [n]: the rows to hold back, in whole components.
 
-    The smallest components are held back; of equal ones, those whose last row is nearest the end.
+    The smallest components come first; of equal ones, those whose last row is nearest the end. At
+    most half of the rows are held back, so that a large component stays in the sample.
     """
     least = min(HELD_BACK, len(component) // 10)
     places = pd.Series(np.arange(len(component))).groupby(component.to_numpy()).agg(["size", "max"])
     order = places.sort_values(["size", "max"], ascending=[True, False])
-    before = order["size"].cumsum() - order["size"]
-    return component.isin(order.index[before < least]).to_numpy()
+    total = order["size"].cumsum()
+    chosen = (total - order["size"] < least) & (total <= len(component) // 2)
+    return component.isin(order.index[chosen]).to_numpy()
 
 
 def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataFrame:

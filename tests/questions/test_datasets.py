@@ -45,6 +45,21 @@ def test_rows_are_held_back_with_all_that_share_their_subject(tmp_path: Path) ->
         assert held.counts.total == held.counts.kept + sum(held.counts.dropped.values())
 
 
+@pytest.mark.parametrize(("alone", "together", "held"), [(10, 990, 10), (5, 100, 5), (0, 100, 0)])
+def test_many_rows_of_one_subject_are_not_held_back(
+    tmp_path: Path, alone: int, together: int, held: int
+) -> None:
+    subjects = [*range(1, alone + 1), *[0] * together]
+    rows = [
+        {"id": i, "question": f"q {i}", "answer": f"a {i}", "subject": f"s {name}"}
+        for i, name in enumerate(subjects)
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    entry = {"local": str(tmp_path / "rows.jsonl"), "fields": FIELDS | {"subject": "subject"}}
+    found = datasets.prepare(entry, sample_size=None, seed=0, hold_back=True)
+    assert (len(found.sampled), len(found.few_shot)) == (together, held)
+
+
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
     """A hub whose tag `v1` is `COMMIT`; holds what was asked of it."""
