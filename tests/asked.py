@@ -23,7 +23,7 @@ TAIL = {"plain": " A:", "few_shot": "\nA:", "chat": "\nA:"}
 
 
 def tables(style: str = "plain", rows: Any = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Prompts and questions: ASKED, with the columns of `rows` written over the questions'."""
+    """Make the prompts and questions of ASKED. `rows` replace columns of the questions."""
     prompts, questions = [], []
     for number, (question, subject) in enumerate(ASKED):
         start = len(HEAD[style])
@@ -42,7 +42,7 @@ def tables(style: str = "plain", rows: Any = None) -> tuple[pd.DataFrame, pd.Dat
 def run(
     loaded: Any, style: str = "plain", rows: Any = None, made: Any = None, **options: Any
 ) -> Any:
-    """What `answer` makes of some tables, by default those of ASKED."""
+    """Answer the questions of some tables, by default those of ASKED."""
     if style == "chat":
         loaded = replace(loaded, tokenizer=simple_chat(loaded.tokenizer))
     given = (*(made or tables(style, rows)), loaded)

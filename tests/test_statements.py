@@ -78,17 +78,17 @@ EXAMPLES: dict[str, Examples] = {
         (("through_eq", BOUND), "cannot be judged, by design: the questions differ only in E_Q"),
     ],
     "claims_in_caption": [
-        (({"signal": (2, 3, 0), "comparison_right": (1, 1, 0), "comparison_wrong": (0, 1, 0),
-           "through_eq": (0, 0, 0)},),
+        (({"signal": (2, 3, {}), "comparison_right": (1, 1, {}), "comparison_wrong": (0, 1, {}),
+           "through_eq": (0, 0, {})},),
          "Claims that hold: signal in 2 of 3 cells that can be judged, comparison (right answers) "
          "in 1 of 1.\nTested, not shown: comparison (wrong answers).\nCannot be judged: through "
          "the exact tokens."),
-        (({"comparison_wrong": (3, 3, 2)},), "Claims that hold: comparison (wrong answers) in 3 of "
-         "3 cells that can be judged, lower in 2.\n\n"),
-        (({"comparison_wrong": (0, 1, 0), "through_eq": (0, 1, 0), "signal": (0, 0, 0)},),
-         "\nTested, not "
-         "shown: comparison (wrong answers), through the exact tokens.\nCannot be judged: "
-         "signal."),
+        (({"comparison_wrong": (3, 3, {"lower": 2})},),
+         "Claims that hold: comparison (wrong answers) in 3 of 3 cells that can be judged, lower "
+         "in 2.\n\n"),
+        (({"comparison_wrong": (0, 1, {}), "through_eq": (0, 1, {}), "signal": (0, 0, {})},),
+         "\nTested, not shown: comparison (wrong answers), through the exact tokens.\nCannot be "
+         "judged: signal."),
     ],
     "pairs_shown": [(([201, 205],), "Swaps: 201 to 205 pairs of right answers.")],
     "too_small": [

@@ -186,9 +186,9 @@ def _greedy(
     `head` holds the keys and values of the `shared` tokens that all rows begin with. `has_ended`
     takes a row's new tokens and its prompt, and tells whether the answer is complete.
     """
-    rows: _Rows | _WholeRows
-    attends = loaded.attends
-    rows = _Rows(prompts, loaded, head, shared) if attends else _WholeRows(prompts, loaded)
+    rows: _Rows | _WholeRows = _WholeRows(prompts, loaded)
+    if loaded.attends:
+        rows = _Rows(prompts, loaded, head, shared)
     answers: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
     numbers, going = list(range(len(prompts))), set(range(len(prompts)))

@@ -66,6 +66,8 @@ class Claim:
     answers: str = ""  # `right` or `wrong`, if only these answers are judged
     percent: bool = False  # whether the number is printed in percent
     unit: str = "pairs"  # what `Verdict.n` counts
+    # remark on a `yes` (see `Verdict.reason`) → its word in captions
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> str:

@@ -81,7 +81,7 @@ def check(
 ) -> Iterator[Finding]:
     """Check everything that the targets need; `work` is target → cells, see `cells_of`.
 
-    `files` are the config files that were named on the command line, for advice.
+    `files` are the config files named on the command line. Commands in advice repeat them.
     Models are checked first, because sizes on the disk can be given only for usable models.
     """
     # Models and rows are checked for built cells too, because they may have changed since.
@@ -203,9 +203,8 @@ def unknown_time(name: str, files: Iterable[str]) -> Finding:
     words = ["anchorscope", "selftest", "--like", name]
     for file in files:
         words += ["--configfile", file]
-    return Finding(
-        "ok", "time", f"{name}: time unknown", f"to measure it, run `{shlex.join(words)}`"
-    )
+    do = f"to measure it, run `{shlex.join(words)}`"
+    return Finding("ok", "time", f"{name}: time unknown", do)
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:

@@ -78,14 +78,12 @@ def read(
     """
     calibrated, where = settings.scoring == "calibrated", f"read-out {readout}"
     settings = settings.model_copy(update={"scoring": "calibrated"})
-    design = probes.design(answers, settings, where)
-    if not calibrated:  # the stored probes have no inner folds
-        design = fitting.design(answers, settings, where)
+    design, fitted = probes.design(answers, settings, where), probes.fitted
     names = [*dict.fromkeys((readout, *({before_answer(readout)} & probes.fitted.keys())))]
     cut = not answers["n_blocked_knockout"].isna().all()
     clean = _samples(folder, text_columns(answers), "clean", names, outputs)
-    fitted = probes.fitted
-    if not calibrated:
+    if not calibrated:  # the stored probes have no inner folds
+        design = fitting.design(answers, settings, where)
         fitted = {name: fitting.fit(clean.states[name], design, device=device) for name in names}
     return DetectionCell(
         design,

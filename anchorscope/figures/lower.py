@@ -6,7 +6,6 @@ import pandas as pd
 
 from anchorscope.claims import CLAIMS, keys
 from anchorscope.claims.estimates import HALF
-from anchorscope.claims.rules.comparison import LOWER
 from anchorscope.figures import data, marks, notes
 from anchorscope.figures.axis import auc_axis, axis_around
 from anchorscope.figures.picture import Panel
@@ -136,11 +135,11 @@ def verdict(claims: pd.DataFrame) -> list[str]:
     """Say in how many cells each claim holds."""
     counts, of_row = {}, keys(claims)
     for claim in CLAIMS:
-        verdicts = claims["verdict"][of_row == claim]
-        yes, no = int((verdicts == "yes").sum()), int((verdicts == "no").sum())
-        lower = int((claims["reason"][verdicts[verdicts == "yes"].index] == LOWER).sum())
-        if len(verdicts):
-            counts[claim] = yes, yes + no, lower
+        rows = claims[of_row == claim]
+        yes, no = (int((rows["verdict"] == one).sum()) for one in ("yes", "no"))
+        words = rows["reason"].map(CLAIMS[claim].remarks).value_counts().to_dict()
+        if len(rows):
+            counts[claim] = yes, yes + no, words
     return list(filter(None, say.claims_in_caption(counts).splitlines()))
 
 

@@ -120,7 +120,7 @@ def _header(path: Path) -> dict[str, tuple[str, list[int]]]:
 
     try:
         with safe_open(path, framework="numpy") as file:
-            slices = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118
+            slices = {key: file.get_slice(key) for key in sorted(file.keys())}
             return {key: (one.get_dtype(), one.get_shape()) for key, one in slices.items()}
     except (SafetensorError, OSError) as error:
         raise broken(path, error) from error

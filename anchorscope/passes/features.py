@@ -113,7 +113,7 @@ class StoredStates:
         files, shape = {}, [0, 0, 0]
         for path in sorted(folder.glob("batch-*.safetensors")):
             with partial.opened(path) as file:
-                if name not in file.keys():  # noqa: SIM118
+                if name not in {*file.keys()}:
                     continue
                 ids_in_file = json.loads(file.metadata()["ids"])
                 shape = file.get_slice(name).get_shape()

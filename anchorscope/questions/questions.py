@@ -52,7 +52,7 @@ WARNINGS = {
 }
 """Beginning of a note that is a warning → what to do."""
 CANDIDATES = 200  # most candidates for worked examples beside a sample
-HELD_BACK = 20  # rows to leave outside a sample, for worked examples; at most a tenth of all
+HELD_BACK = 20  # rows to hold back for worked examples
 log = logging.getLogger(__name__)
 
 
@@ -118,22 +118,23 @@ def sample(
     """Draw `size` questions (None: all). Return them, and `candidates` from the other rows.
 
     The draw depends on ids and seed only, not on the order of rows. A smaller sample is the
-    beginning of a larger one with the same seed. `hold_back` keeps at least `HELD_BACK` rows, or
-    a tenth of all rows if that is fewer, outside the sample, with all rows linked to them.
+    beginning of a larger one with the same seed. `hold_back` keeps some rows outside the
+    sample, see `_held_back`.
     """
     ordered = _shuffled(frame, seed)
     held = _held_back(ordered["component"]) if hold_back else np.zeros(len(ordered), dtype=bool)
-    open_, kept = ordered[~held], ordered[held]
-    size = len(open_) if size is None else size
-    sampled = open_.iloc[:size].reset_index(drop=True)
-    return sampled, candidates(pd.concat([open_.iloc[size:], kept]), sampled, seed)
+    free = ordered[~held]
+    size = len(free) if size is None else size
+    sampled = free.iloc[:size].reset_index(drop=True)
+    return sampled, candidates(pd.concat([free.iloc[size:], ordered[held]]), sampled, seed)
 
 
 def _held_back(component: pd.Series) -> np.ndarray:
     """Return bool [n]: the rows to hold back, in whole components.
 
-    The smallest components come first; of equal ones, those whose last row is nearest the end. At
-    most half of the rows are held back, so that a large component stays in the sample.
+    `HELD_BACK` rows are enough, or a tenth of all rows if that is fewer. The smallest components
+    come first; of equal ones, those whose last row is nearest the end. At most half of the rows are
+    held back, so that a large component stays in the sample.
     """
     least = min(HELD_BACK, len(component) // 10)
     places = pd.Series(np.arange(len(component))).groupby(component.to_numpy()).agg(["size", "max"])

@@ -143,4 +143,4 @@ def once(
     else:
         save(make(), path, samples=samples)
     with opened(path) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return {name: file.get_tensor(name) for name in sorted(file.keys())}

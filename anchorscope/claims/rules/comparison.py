@@ -81,6 +81,7 @@ def _record(side: str) -> Claim:
         judge=partial(judge, side=side),
         answers=side,
         percent=True,
+        remarks={LOWER: "lower"},
     )
 
 
